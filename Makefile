@@ -51,7 +51,7 @@ $(tools): $(STAMPS)/%: requirements/%.txt requirements/constraints.txt $(STAMPS)
 $(STAMPS)/dev: requirements/tools.txt
 
 $(STAMPS)/package: $(package_sources) $(STAMPS)/tools $(STAMPS)/cmake
-	@$(TIMED) 'package' $(PIP) install --quiet --no-deps --no-build-isolation --force-reinstall \
+	$(TIMED) package $(PIP) install --quiet --no-deps --no-build-isolation --force-reinstall \
 	  -C build-dir='build/python-{wheel_tag}' .
 	touch $@
 

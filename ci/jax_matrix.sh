@@ -67,7 +67,7 @@ done
 [[ -z ${PREPARE_ONLY:-} ]] || exit 0
 
 # Programs for GPUs run on a double of the driver, which takes minutes: `make test` does that. Where it ran (TESTED), so did
-# what is the same with every JAX; the nightly run leaves nothing out.
+# what is the same with every JAX. The nightly run does not set TESTED.
 left_out=('gpu_*' 'cuda_*' 'numba_cuda*')
 [[ -z ${TESTED:-} ]] || left_out+=(arrays_on_disk attributes benchmark_tables c_host 'command*' cpp csv delivery_threads
   examples file_crashes fork_and_threads forks hangs host_exit interrupted long_runs many_threads memory_limits native_code

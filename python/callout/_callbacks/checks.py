@@ -206,7 +206,7 @@ def _nan_if(x: T, pred: Any, text: str) -> T:
     return result
 
 
-# What the core knows of every failure; {time} takes strftime's specifications.
+# The core tells these values of every failure; {time} takes strftime's specifications.
 OF_THE_PLACE = ("lane", "index", "step", "device", "run", "time")
 
 # src/sinks/inspectors/check.cc, which counts the predicate among the operands.

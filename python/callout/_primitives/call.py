@@ -71,7 +71,7 @@ def call_one(
     *,
     ordered: bool,
 ) -> list[jax.Array]:
-    """Does the same without a target. `specs`: shapes and dtypes of the results."""
+    """Calls a callback that has no target, as `call_now` does. `specs`: shapes and dtypes of the results."""
     check_usable()
     if ordered:
         wait_for_ordered()

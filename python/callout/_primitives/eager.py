@@ -178,7 +178,7 @@ MOST_KEPT = 16  # objects without weak references
 
 _NOBODY = 0
 
-# Those of each owner, by its identity, until it dies; names have none.
+# The taps of each owner, by the owner's identity, until the owner dies. Names have no owner.
 _taps: dict[int, dict[Hashable, _ext.EagerTap]] = {}
 
 # Owners that cannot be referred to weakly, with their taps, by their identity; the last one that tapped is last.
@@ -193,7 +193,7 @@ def send_tap(args: Sequence[Any], target: Target, site: Site, transforms: Transf
 
 
 def send_one_tap(args: Sequence[Any], one: OneTap, site: Site, transforms: Transforms) -> None:
-    """Does the same without a target."""
+    """Sends a value to the tap of one call, which has no target; see `send_tap`."""
     check_usable()
     _send_parts(args, one.callback, site, (one.structure, transforms), *_taps_of_source(one.source))
 
@@ -268,7 +268,7 @@ def _taps_of_source(source: Any) -> tuple[Hashable, dict[Hashable, _ext.EagerTap
     if isinstance(source, FunctionWithOptions):  # it may be made for each tap
         part, taps = _taps_of_source(source.function)
         return (part, source.options), taps
-    # What makes up its attributes has a `__self__`, too, but is no method.
+    # An object that makes up its attributes (a mock) has a `__self__`, too, but is no method.
     owner = source.__self__ if hasattr(type(source), "__self__") else None
     if owner is None or isinstance(owner, types.ModuleType):
         return None, _taps_of(source)

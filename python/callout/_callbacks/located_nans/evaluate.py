@@ -39,14 +39,14 @@ _primitives = jax.extend.core.primitives
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Value:
-    """What one operation makes, or what is given."""
+    """A value that an operation computes, or that the traced function is given."""
 
     inexact: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Constant:
-    """What is written into the program."""
+    """A value that is written into the program."""
 
     value: Any
 

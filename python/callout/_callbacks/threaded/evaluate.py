@@ -26,7 +26,7 @@ from ..._primitives.token import once
 # (token, values) -> (next token, results)
 Evaluate = Callable[["Threader", Any, Any, Sequence[Any]], tuple[Any, list[Any]]]
 
-# What passes a token on, and how, but for the calls of call_kinds.py. transform.py adds to it.
+# The primitives that pass a token on, each with its rule. call_kinds.py has the calls; transform.py adds more rules.
 RULES: dict[Any, Evaluate] = {}
 # The jaxprs in the parameters of a primitive that has a rule.
 INNER: dict[Any, Callable[[dict[str, Any]], Sequence[Any]]] = {}
@@ -200,7 +200,7 @@ def _cond(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -> Outs
 
 def _decided(eqn: Any, index: Any) -> Any:
     """Returns the index of the branch, which `vmap` must not make one of each lane where that changes what is called."""
-    # Of a branch's own equations: JAX gives all branches the effects of each.
+    # Each branch is judged by its own equations, since JAX gives every branch the effects of all.
     acting = sum(any(map(has_callbacks, jaxprs.opened(jaxpr).eqns)) for jaxpr in eqn.params["branches"])
     if not patches.is_installed("batching"):
         what = "an io callback" if must_not_repeat(eqn) else "callbacks"

@@ -149,7 +149,7 @@ def _custom_vjp(threader: Threader, eqn: Any, token: Any, args: Sequence[Any]) -
         return threader.results(eqn.params["call_jaxpr"], token, values)
 
     def forward(token: Any, *values: Any) -> Any:
-        # What the rule's second half returns of the first is a pytree: the residuals, and the function of the cotangents.
+        # `backward` is a pytree of the residuals, and the function of the cotangents.
         token, (outs, backward) = _evaluate(
             lambda values, _: jax.vjp(lambda *xs: _jax_compat.bind_again(eqn, xs), *values), token, values, ()
         )

@@ -17,7 +17,7 @@ _MOST_CALLBACKS = 10
 
 
 class Report:
-    """Which callbacks took the time, whether a queue was in the way, and what to change. `str()` is the text."""
+    """Tells which callbacks took the time, whether a queue was in the way, and what to change. `str()` is its text."""
 
     def __init__(self, facts: Facts, findings: tuple[Finding, ...], left_out: int = 0):
         self.facts = facts

@@ -215,7 +215,7 @@ def _declarations(text: str) -> Iterator[tuple[str, str, tuple[str, ...] | None]
             if text[at : at + 1] != "(":
                 continue
             end = _closing(text, at)
-            # What follows the kernel's parameters is its body; after __launch_bounds__(...) there is more to come.
+            # A kernel's body follows its parameters; the parameters have not come yet after __launch_bounds__(...).
             if re.compile(r"\s*[{;]").match(text, end):
                 yield word[1], text[at + 1 : end - 1], _template(text[: found.start()])
                 break

@@ -184,7 +184,7 @@ _PLACES = ("tid", "thread"), ("ctaid", "block")
 
 
 class _Device:
-    """What Numba asks of a GPU when it compiles."""
+    """A device that answers what Numba asks of a GPU when it compiles."""
 
     id = 0
 
