@@ -9,7 +9,7 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(CURDIR)/$(VENV)/bin/python
 STAMPS := $(VENV)/.stamps
-test_packages := libgtest-dev:gtest/gtest.h relacy-dev:relacy/relacy.hpp liblapack3:liblapack.so.3
+test_packages := ccache:@ccache libgtest-dev:gtest/gtest.h relacy-dev:relacy/relacy.hpp liblapack3:liblapack.so.3
 host_packages := libcli11-dev:CLI/CLI.hpp \
   libflatbuffers-dev:flatbuffers/flatbuffers.h flatbuffers-compiler:@flatc libminizip-dev:minizip/unzip.h
 PIP := $(PY) -m pip --disable-pip-version-check --no-input
@@ -18,6 +18,10 @@ TIMED := scripts/timed.sh
 # CMake and Ninja of .venv are used where the system has none; CMake runs this Python for headers.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CALLOUT_PYTHON := $(PY)
+# make's own default is g++, and so is that of builds for Python: ccache takes c++ for another compiler.
+export CXX
+# Tests start Python a thousand times, and without bytecode an import of JAX takes four times as long.
+unexport PYTHONDONTWRITEBYTECODE
 
 package_sources := CMakeLists.txt pyproject.toml LICENSE README.md \
   $(shell find cmake include src python requirements/xla-headers.txt -type f \
@@ -82,7 +86,7 @@ test-cpp: setup
 
 test-python: $(STAMPS)/package $(STAMPS)/dev
 	scripts/system_packages.sh libgsl-dev:gsl/gsl_odeiv2.h liblapack3:liblapack.so.3
-	$(TIMED) 'Python tests' scripts/run_tests.sh $(PY) build/tests
+	$(TIMED) 'Python tests' scripts/run_tests.sh quick $(PY) build/tests
 
 test: test-cpp test-python
 

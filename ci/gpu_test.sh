@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs Callout with JAX's unmodified CUDA plugin on the software GPU: gpu-check's rows, Python's suites, the host without
 # Python, XLA's own programs. Usage: gpu_test.sh [MINOR:JAX:CUDA...]; environments and logs are kept in build/gpu-test.
-# GPU_TEST in the environment: quick (the newest JAX; default), or full (every plugin, every suite).
+# GPU_TEST in the environment: quick (the newest JAX, calls and taps, three parameter sets of each test; default), or full
+# (every plugin, every suite).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scope=${GPU_TEST:-quick}
@@ -86,9 +87,11 @@ export root results cell_name label
 parts=() cell_name='' label=''
 part() { parts+=("$*"); } # NAME DEVICES COMMAND...
 pytest="python -m pytest -p no:cacheprovider -o filterwarnings=" # versions are not all pinned: warnings are no errors
+sets=
+[[ $scope == full ]] || sets='--parameter-sets 3'
 suite() { # NAME DEVICES FILES...
   local files=("${@:3}")
-  part "$1" "$2" env CALLOUT_TEST_PLATFORM=cuda "$pytest" "${files[@]/#/tests/python/*/}"
+  part "$1" "$2" env CALLOUT_TEST_PLATFORM=cuda "$pytest" "$sets" "${files[@]/#/tests/python/*/}"
 }
 # As many at a time as there are cores; not in the background, where shells have programs ignore Ctrl-C, which tests need.
 run_parts() {

@@ -26,6 +26,10 @@ memory_model() { # a hundred times what `make test` samples
     build/dev/tests/memory_model/memory_model 100
 }
 
+every_test() { # `make test` and the matrix leave some out
+  set_up install .venv/.stamps/dev && scripts/run_tests.sh all .venv/bin/python build/every-test
+}
+
 fetch_content() { # with the plugin that the configured build has
   set_up install setup && cmake --preset dev && ci/check_fetch_content.sh build/dev
 }
@@ -74,6 +78,7 @@ sdist() { # the source distribution has all that the wheel takes
 echo "::: seed $seed"
 part prometheus prometheus
 part memory-model memory_model
+part every-test every_test
 part sdist sdist
 part aarch64 ci/aarch64.sh
 part soak ci/soak.sh

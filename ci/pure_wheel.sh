@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the wheel without C++, sees which systems pip chooses it for, and tests it, installed, with one JAX or more; the
-# environments are kept in build/pure. Usage: pure_wheel.sh [full] [MINOR:JAX...]  full: every suite that it can pass.
+# environments are kept in build/pure. Usage: pure_wheel.sh [full] [MINOR:JAX...]  full: every suite that it can pass, and
+# more than three parameter sets of a test.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
-size=quick
-[[ ${1:-} != full ]] || { size=full; shift; }
+size=quick sets='--parameter-sets 3'
+[[ ${1:-} != full ]] || { size=full sets=; shift; }
 cells=("$@")
 ((${#cells[@]})) || cells=(3.11:0.10.2)
 mkdir -p build/pure
@@ -61,8 +62,8 @@ for cell in "${cells[@]}"; do
   # This wheel has no arrays on disk, event files, histograms nor profiles.
   found=$(grep -vE '/test_(array_files|samplers|tensorboard|statistics|profile)\.py$' <<< "$found")
   mapfile -t suites <<< "$found"
-  printf '%s\0' "${suites[@]}" | CALLOUT_FALLBACK=always xargs -0 -P "$(nproc)" -n "$(((${#suites[@]} + 1) / 2))" \
-    bash -c '"$0" -m pytest -q -p no:cacheprovider "$@" < /dev/null > "$(mktemp "'"$venv"'.XXXXXX.log")" 2>&1' \
+  printf '%s\0' "${suites[@]}" | CALLOUT_FALLBACK=always SETS=$sets xargs -0 -P "$(nproc)" -n "$(((${#suites[@]} + 1) / 2))" \
+    bash -c '"$0" -m pytest -q -p no:cacheprovider $SETS "$@" < /dev/null > "$(mktemp "'"$venv"'.XXXXXX.log")" 2>&1' \
     "$venv/bin/python" || status=1
   count() { # OUTCOME
     tail -q -n 1 "$venv".*.log | grep -oE "[0-9]+ $1" | awk '{ n += $1 } END { print n + 0 }'

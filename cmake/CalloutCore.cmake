@@ -34,8 +34,11 @@ target_link_libraries(callout PRIVATE Threads::Threads ${CMAKE_DL_LIBS} ${extern
 
 # Hidden visibility does not cover the instances of std templates; the version script does.
 set(version_script "${PROJECT_SOURCE_DIR}/cmake/libcallout.map")
-target_link_options(callout PRIVATE "-Wl,--version-script=${version_script}" -Wl,-z,relro,-z,now
-  -Wl,--no-undefined)
+target_link_options(callout PRIVATE "-Wl,--version-script=${version_script}" -Wl,-z,relro,-z,now)
+# With Clang a sanitizer's runtime is in the program alone, and libraries find it there.
+if(NOT (CALLOUT_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang"))
+  target_link_options(callout PRIVATE -Wl,--no-undefined)
+endif()
 set_target_properties(callout PROPERTIES
   EXPORT_NAME core
   LINKER_LANGUAGE CXX

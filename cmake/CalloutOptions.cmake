@@ -8,6 +8,13 @@ set(callout_build "${PROJECT_BINARY_DIR}")
 include(GNUInstallDirs)
 find_package(Threads REQUIRED GLOBAL)
 
+# Several build folders compile the same library: with ccache only the first one does.
+find_program(CALLOUT_CCACHE ccache)
+if(PROJECT_IS_TOP_LEVEL AND CALLOUT_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${callout_root}" CCACHE_NOHASHDIR=1
+      "${CALLOUT_CCACHE}")
+endif()
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the Python tests in parts, as many at a time as there are cores (JOBS), since a test mostly uses one: those of whole
-# processes, those of the fuzzer, and six parts of the others. Each part's output comes when it has ended. Usage:
-# run_tests.sh PYTHON LOGS [LEFT_OUT...]  LEFT_OUT: gpu_* leaves out the files test_gpu_*.py.
+# Runs the Python tests in parts, one more at a time than there are cores (JOBS), since a test mostly uses one and some
+# wait: those of whole processes, those of the fuzzer, and six parts of the others. Each part's output comes when it has
+# ended. Usage: run_tests.sh quick|all PYTHON LOGS [LEFT_OUT...]
+# quick: without the tests that are marked slow, and of each other test function at most two parameter sets.
+# LEFT_OUT: gpu_* leaves out the files test_gpu_*.py.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export interpreter=$1 logs=$2
-shift 2
-jobs=${JOBS:-$(nproc)}
+[[ $1 == quick || $1 == all ]] || { echo "run_tests.sh: expected quick or all, got $1" >&2 && exit 2; }
+options=()
+[[ $1 != quick ]] || options=(-m 'not slow and not soak and not software_gpu' --parameter-sets 2)
+export interpreter=$2 logs=$3
+shift 3
+jobs=${JOBS:-$(($(nproc) + 1))}
 
 rm -rf "$logs"
 mkdir -p "$logs"
@@ -27,16 +32,16 @@ for file in tests/python/*/test_*.py; do
 done
 parts=("$process" "${python[@]}" "programs tests/programs")
 
-run_part() { # "NAME FILE..."
-  local name=${1%% *} status=0
+run_part() { # "NAME FILE..." OPTION...
+  local name=${1%% *} files=${1#* } status=0
   # shellcheck disable=SC2086 # a word for each file
-  "$interpreter" -m pytest -o cache_dir="$PWD/$logs/cache-$name" ${1#* } > "$logs/$name.log" 2>&1 < /dev/null || status=$?
+  "$interpreter" -m pytest -o cache_dir="$PWD/$logs/cache-$name" "${@:2}" $files > "$logs/$name.log" 2>&1 < /dev/null || status=$?
   flock "$logs" cat "$logs/$name.log"
   ((status == 0))
 }
 export -f run_part
 failed=0
-printf '%s\0' "${parts[@]}" | xargs -0 -P "$jobs" -I LINE bash -c 'run_part "$1"' run_part LINE || failed=1
+printf '%s\0' "${parts[@]}" | xargs -0 -P "$jobs" -I LINE bash -c 'run_part "$@"' run_part LINE "${options[@]}" || failed=1
 
 total() { # OUTCOME
   tail -q -n 1 "$logs"/*.log | grep -oE "[0-9]+ $1" | awk '{ n += $1 } END { print n + 0 }'

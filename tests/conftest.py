@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits the processor time of every test."""
+"""Limits the processor time of every test, and runs a part of the tests where that is asked for."""
 
 from limited import pytest_configure, pytest_runtest_protocol  # noqa: F401
+from sampled import pytest_addoption, pytest_collection_modifyitems  # noqa: F401

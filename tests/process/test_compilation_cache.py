@@ -165,6 +165,7 @@ def test_the_second_process_hits(two_processes, kind):
     assert second == f"hits {int(writes)} misses 0 {end}"
 
 
+@pytest.mark.slow
 def test_a_hit_calls_the_right_function_whatever_was_defined_and_traced_before(cached):
     """One function in the first process; in the second, others of its name and module before and around it."""
     define = """
@@ -187,6 +188,7 @@ def f(x): return callout.pure_callback(wanted, same(x), x)
     assert third.endswith("out 2.0 got []\n")
 
 
+@pytest.mark.slow
 def test_two_functions_of_one_name_are_kept_apart(cached):
     program = """
 def make(factor):
@@ -204,6 +206,7 @@ def f(x):
     assert swapped == "here: hits 1 misses 0 out 23.0 got []\n"
 
 
+@pytest.mark.slow
 def test_an_exported_program_hits(cached):
     program = """
 callout.register("add", add)

@@ -26,6 +26,7 @@ def native(tmp_path_factory):
     return run_pair("native", folder)
 
 
+@pytest.mark.slow
 def test_local_taps_get_their_own_shards_with_device_and_index(saw):
     first, second = both(saw, "devices")
     assert len({*first, *second}) == 4
@@ -143,6 +144,7 @@ def test_order_holds_in_loops_and_over_programs(saw):
     assert both(saw, "order") == [expected, []]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [0, 2])
 def test_a_failing_call_is_raised_in_every_process(failed, k):
     owner = k // 2
@@ -202,6 +204,7 @@ def test_a_failing_host_callback_call_is_the_barriers_of_its_process_only(failed
     assert other is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cpp", "numba"])
 def test_native_functions_are_called_in_one_process_and_all_have_the_result(native, kind):
     assert both(native, f"{kind} whole") == [[[DOUBLE, DOUBLE], 1], [[DOUBLE, DOUBLE], 0]]

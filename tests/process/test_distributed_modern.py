@@ -9,6 +9,8 @@ import pytest
 from distributed_modern import CALLS, TRANSFORMATIONS
 from worker_pairs import DOUBLE, PARTS, WHOLE, both, run_alone, run_pair
 
+pytestmark = pytest.mark.slow  # four groups of processes run once for all of these tests
+
 
 @pytest.fixture(scope="module")
 def modern_folder(tmp_path_factory):

@@ -72,6 +72,7 @@ def by_name(records):
     return {name: [value for other, value in records if other == name] for name, _ in records}
 
 
+@pytest.mark.slow
 def test_the_loading_process_sees_what_the_exporting_one_sees(process, library):
     bind = f"{BIND}\nbind_python()\ncallout.register('scale', '{library}:scale')\n"
     here = json.loads(process(bind, EXPORT, "report(f(jnp.arange(3.0)))"))
@@ -83,12 +84,14 @@ def test_the_loading_process_sees_what_the_exporting_one_sees(process, library):
     assert len(there["got"]) == 3 + 3 + 3 + 1 + 1
 
 
+@pytest.mark.slow
 def test_names_that_nobody_bound_when_the_program_was_exported(process, library):
     process(EXPORT)
     out = process(BIND, f"bind_python()\ncallout.register('scale', '{library}:scale')", LOAD, RUN)
     assert json.loads(out)["out"] == [28, 36, 44]
 
 
+@pytest.mark.slow
 def test_an_unbound_name_is_listed_with_the_others(process):
     process(EXPORT)
     out = process(
@@ -109,6 +112,7 @@ def test_an_unbound_name_is_listed_with_the_others(process):
     assert out == "call debug io scale tap tap.ordered\n" + error * 2
 
 
+@pytest.mark.slow
 def test_a_process_without_callout_is_told_what_is_missing(process, tmp_path):
     process(EXPORT)
     out = process(
@@ -154,6 +158,7 @@ def f(x):
 """
 
 
+@pytest.mark.slow
 def test_prints_are_pythons_in_a_process_that_only_imported_callout(process):
     here = process(
         PRINTING,
@@ -172,6 +177,7 @@ def test_prints_are_pythons_in_a_process_that_only_imported_callout(process):
     assert "transforms: [('batch', {'batch_dims': (0,)})]\n" in here
 
 
+@pytest.mark.slow
 def test_a_print_that_comes_late_to_a_process_that_ends_is_delivered(process):
     process(PRINTING, "open(sys.argv[1], 'wb').write(callout.export(f)(jnp.arange(3.0)).serialize())")
     assert process(LOAD, "program.call(jnp.arange(3.0))").count("\n") == 17

@@ -56,6 +56,7 @@ def kill_while_writing(process, folder, also=lambda: True):
     assert process.wait() == -signal.SIGKILL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rotate", ["", ", rotate_bytes=100_000"])
 def test_a_killed_process_leaves_json_lines_that_go_on(start, tmp_path, rotate):
     folder = tmp_path / "out"
@@ -92,6 +93,7 @@ def test_a_killed_process_leaves_a_csv_file_that_goes_on(start, tmp_path):
     assert steps == list(range(len(rows))), "the second process went on behind the last step"
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_arrays_that_go_on(start, run, tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
@@ -124,6 +126,7 @@ def test_a_killed_process_leaves_arrays_that_go_on(start, run, tmp_path):
     assert table["i"].to_pylist().count(0) >= 2
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_an_event_file_that_tensorboard_reads(start, tmp_path):
     folder = tmp_path / "out"
     make = f"callout.sinks.TensorBoard({str(folder)!r})"
@@ -164,6 +167,7 @@ def test_a_checkpoint_that_the_program_waits_for_is_there_when_the_process_ends_
     assert np.load(tmp_path / "50.npy").tolist() == [50.0] * 1000
 
 
+@pytest.mark.slow
 def test_two_processes_never_write_one_file(start, run, tmp_path):
     path = tmp_path / "log"
     process = start(f"""

@@ -62,6 +62,7 @@ def test_a_forked_child_that_only_imported_may_exit(run):
     assert (done.code, done.out, done.err) == (0, "child 5\n", "")
 
 
+@pytest.mark.slow
 def test_a_child_of_a_process_that_only_imported_is_one_like_others(run):
     done = run("""
         import warnings
@@ -181,6 +182,7 @@ print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     assert (done.returncode, done.stdout) == (0, "child 5\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_spawned_workers_work(run, tmp_path):
     (tmp_path / "worker.py").write_text(
         "import jax, jax.numpy as jnp, numpy as np, callout\n"
@@ -203,6 +205,7 @@ def test_spawned_workers_work(run, tmp_path):
     assert (done.code, done.out) == (0, "[2.0, 4.0, 6.0]\n"), done.err
 
 
+@pytest.mark.slow
 def test_threads_that_jit_and_call_at_once(run):
     done = run("""
         got = []

@@ -127,6 +127,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forks", [24, pytest.param(1000, marks=pytest.mark.soak)])
 def test_children_of_a_busy_process_do_what_they_may(run, forks):
     done = run(PROGRAM, timeout=200 + 3 * forks, FORKS=str(forks))

@@ -100,6 +100,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
     assert (caught.value.name, caught.value.obj) == ("tpa", callout)  # for what Python suggests
 
 
+@pytest.mark.slow
 def test_a_program_that_was_exported_elsewhere_runs_in_a_process_that_has_used_no_name_yet(run, tmp_path):
     run(
         f"""

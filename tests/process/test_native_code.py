@@ -38,6 +38,7 @@ def without_source(path):
     return f"PATH = {str(path)!r}\n" + LOAD
 
 
+@pytest.mark.slow
 def test_an_embedded_function_runs_where_its_source_never_was(run, tmp_path):
     path = tmp_path / "program"
     cache = {"CALLOUT_CACHE_DIR": str(tmp_path / "cache")}
@@ -59,6 +60,7 @@ open({str(path)!r}, "wb").write(callout.export(jax.jit(f))(jnp.arange(3.0)).seri
     assert "this process does not run code that programs carry" in refused.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("define", "function", "bind"),
     [
@@ -99,6 +101,7 @@ def test_without_numba_the_first_use_says_what_to_install(run):
     ), done.err
 
 
+@pytest.mark.slow
 def test_the_workqueue_layer_gets_one_kernel_at_a_time(run):
     pytest.importorskip("numba")
     done = run(

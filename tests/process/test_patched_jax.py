@@ -195,6 +195,7 @@ def python(tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 def test_import_replaces_nothing_and_switches_put_everything_back(python):
     out = python(
         "import jax, jax.numpy as jnp, jax.extend, jax.extend.mlir, jax.export, json",
@@ -228,6 +229,7 @@ def test_import_replaces_nothing_and_switches_put_everything_back(python):
     assert places - {"XlaRuntimeError.__init__"} == PLACES  # JaxRuntimeError's other name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["import callout\n", "use_everything()\n"], ids=["imported", "used"])
 def test_programs_without_callout_are_as_they_were(python, user):
     end = "print(json.dumps(report()))"
@@ -285,6 +287,7 @@ for key, bytes_ in named.items():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", ["alone", "with Callout"])
 def test_patched_functions_and_all_jitted_ones_can_be_pickled_as_before(python, tmp_path, reader):
     path = str(tmp_path / "pickle")
@@ -365,6 +368,7 @@ def test_environment_variables_keep_patches_out(run):
     assert "5/5" in out.err
 
 
+@pytest.mark.slow
 def test_programs_that_are_read_from_files_install_what_they_need(run, tmp_path):
     path = tmp_path / "program"
     out = run(

@@ -134,6 +134,7 @@ def serialized(function):
     return serialize_executable.serialize(jax.jit(function).lower(LIKE).compile())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("names")
 def test_another_process_runs_programs_with_named_callbacks(tmp_path, filling, foreign):
     file = tmp_path / "programs"

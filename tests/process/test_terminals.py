@@ -77,6 +77,7 @@ def screen_of(text):
     return [line.rstrip() for line in lines]
 
 
+@pytest.mark.slow
 def test_terminal_shows_one_line_in_place(on_terminal):
     text = on_terminal("""
         jax.lax.scan(progress(10_000, "fit", mininterval=0, loss=lambda out: out[0])(add), 0.0, jnp.ones(10_000))

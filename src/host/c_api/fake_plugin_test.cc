@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "pjrt_c_api.h"
 #include "testing/c_closures.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"
@@ -22,7 +23,7 @@ std::string FakePath(const std::string& kind) {
 Status Attach(const std::string& kind) {
   void* library = dlopen(FakePath(kind).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return NotFound(dlerror());
-  return Take(callout_attach(reinterpret_cast<const void* (*)()>(dlsym(library, "GetPjrtApi"))()));
+  return Take(callout_attach(reinterpret_cast<const PJRT_Api* (*)()>(dlsym(library, "GetPjrtApi"))()));
 }
 
 using CApiFakePluginTest = internal::LiveCountTest;

@@ -130,7 +130,7 @@ TEST_F(SoakTest, ThreadsCompileLoadRunAndDestroyWhileCallbacksFail) {
     EXPECT_THAT(errors, ::testing::IsEmpty());
     EXPECT_THAT(BarrierWait(), internal::IsOk());
     const double growth = ResidentMegabytes() - before;
-#ifdef __SANITIZE_ADDRESS__
+#ifdef CALLOUT_ADDRESS_SANITIZER
     constexpr double kMost = 600;  // it keeps what was freed
 #else
     constexpr double kMost = 100;

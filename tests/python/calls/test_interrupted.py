@@ -16,6 +16,7 @@ PROGRAM = Path(__file__).parents[1] / "support" / "interrupted.py"
 ROUNDS = 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_whatever_comes_in_between_may_tap_and_call_and_wait(seed):
     done = limited.run(

@@ -174,6 +174,7 @@ def test_profiles_start_and_end_while_callbacks_run():
 
 
 # CPython before 3.14 cannot finish a tuple of a generator that somebody else refers to, as a list of all objects does.
+@pytest.mark.slow
 def test_jitted_functions_are_found_without_holding_tuples_that_are_being_made():
     found = threading.Event()
 

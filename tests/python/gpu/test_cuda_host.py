@@ -72,6 +72,7 @@ CALLOUT_KERNEL(nothing);
 """
 
 
+@pytest.mark.slow
 def test_every_part_of_a_source_and_every_flag_makes_another_library(monkeypatch):
     require_nvcc()
     both = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in (80, 90)]
@@ -93,6 +94,7 @@ def test_operands_are_checked_when_traced(module):
         jax.vmap(module.through)(jnp.ones((2, 3)))
 
 
+@pytest.mark.slow
 def test_errors_show_the_users_lines():
     require_nvcc()
     with pytest.raises(

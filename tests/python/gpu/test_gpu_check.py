@@ -13,6 +13,7 @@ import pytest
 _SCRIPT = Path(__file__).parents[3] / "benchmarks/python/gpu/check.py"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(jax.default_backend() == "gpu", reason="this machine has a GPU")
 def test_without_a_gpu_every_row_says_so(tmp_path):
     command = [sys.executable, str(_SCRIPT), "--out", str(tmp_path)]

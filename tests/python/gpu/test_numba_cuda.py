@@ -129,6 +129,7 @@ def test_kernels_that_are_linked_need_an_architecture(cuda, monkeypatch):
         compiled("test", together, parameters)
 
 
+@pytest.mark.slow
 def test_constants_take_part_in_the_code_or_in_the_parameters(cuda):
     @cuda.jit
     def affine(n, x, out, scale=1.0, mode="add"):

@@ -117,6 +117,7 @@ def _runs(dtype):
     return {name: f for name, f in PROGRAMS.items() if not (dtype.startswith("complex") and name in _NOT_COMPLEX)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_all_of_linalg_is_what_jax_computes(tmp_path, dtype):
     with jax.enable_x64(True):

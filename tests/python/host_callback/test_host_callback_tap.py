@@ -214,6 +214,7 @@ def test_named_calls_and_nested_jits(seen):
     assert seen.values() == [2.0]
 
 
+@pytest.mark.slow
 def test_odeint(seen):
     def slope(y, t):
         return hcb.id_tap(seen.tap, -y * jnp.exp(t * 0))

@@ -275,6 +275,7 @@ def libraries(folder):
     return sorted(path.name for path in (folder / "cpp").glob("*.so"))
 
 
+@pytest.mark.slow
 def test_a_library_is_compiled_once_for_each_content(tmp_path, monkeypatch):
     monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path))
     callout.cpp.load_inline(SOURCE)
@@ -325,6 +326,7 @@ def test_a_cache_folder_that_cannot_be_used_is_reported(tmp_path, monkeypatch, c
     assert "cannot be used" in caplog.text
 
 
+@pytest.mark.slow
 def test_two_processes_compile_the_same_source_at_once(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(

@@ -68,6 +68,7 @@ DTYPES = ["bool", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 6
 DTYPES += ["float32", "float64", "complex64", "complex128"]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(DTYPES), st.lists(st.integers(0, 3), max_size=4), st.integers(0, 2**32 - 1))
 @settings(max_examples=30, deadline=None)
 def test_every_dtype_and_shape_arrives_as_it_is(dtype, shape, seed):
@@ -110,6 +111,7 @@ def test_numbers_do_not_compile_the_kernel_again():
     assert len(target._specialised) == 1
 
 
+@pytest.mark.slow
 def test_kernels_may_allocate_and_call():
     @numba.njit
     def by_size(x, out):

@@ -24,6 +24,7 @@ def double(x, out):
     out[...] = 2 * x
 
 
+@pytest.mark.slow
 def test_vectorize_and_a_cfunc_of_numbers_work_on_each_element():
     @numba.vectorize
     def blend(a, b):
@@ -82,6 +83,7 @@ def test_options_of_njit(options):
     np.testing.assert_array_equal(jax.vmap(call)(jnp.stack([x, x])), np.stack([x, x]) * 2)
 
 
+@pytest.mark.slow
 def test_explicit_signatures():
     @numba.njit("void(float32[::1], float32[::1])")
     def kernel(x, out):
@@ -167,6 +169,7 @@ def pick(x, out, what=None, where=slice(None)):
     out[:] += x[where].sum()
 
 
+@pytest.mark.slow
 def test_constants_of_other_values_are_other_code():
     call = numba_kernel(pick, f32(1))
     got = [float(call(X, what=colour)[0]) for colour in (Colour.RED, Colour.BLUE, Colour.RED)]

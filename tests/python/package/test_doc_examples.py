@@ -63,6 +63,7 @@ def test_each_of_two_processes_must_succeed(problems):
     assert problems("python", code, "runs in two processes") == "page.md: exit code 1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", ["", "in: callout::Status Body()"])
 def test_cpp_that_does_not_compile_is_found(problems, mark):
     header = '#include "callout/pjrt/host_callback.h"\n'

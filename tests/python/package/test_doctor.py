@@ -93,6 +93,7 @@ def test_a_driver_that_is_too_old_says_which_it_is():
     assert line == f"CUDA driver '{DOUBLE}' is too old: expected CUDA 12.0 or newer, got 11.8"
 
 
+@pytest.mark.slow
 def test_the_compiler_is_named_and_none_is_no_failure():
     line = line_of("NVRTC", CALLOUT_NVRTC="/no/such/libnvrtc.so")
     assert line.startswith("compiling CUDA C++ takes NVRTC: pip install nvidia-cuda-nvrtc")

@@ -29,6 +29,7 @@ def test_example(name):
     assert run(sys.executable, EXAMPLES / name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "draws"), [("walk", 500), ("blackjax", 100), ("numpyro", 100)])
 def test_draws_of_chains_on_disk(kind, draws, tmp_path):
     pytest.importorskip("zarr")
@@ -39,6 +40,7 @@ def test_draws_of_chains_on_disk(kind, draws, tmp_path):
     assert "with io_callback" in out
 
 
+@pytest.mark.slow
 def test_checkpoints_inside_of_a_scan(tmp_path):
     pytest.importorskip("orbax.checkpoint")
 
@@ -85,6 +87,7 @@ def test_derivatives_of_another_library():
     assert run(sys.executable, EXAMPLES / "host_callback/outside_autodiff.py")
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only("JAX solves with trsm of cuBLAS, which the software GPU has not")
 def test_kernels_agree_with_jax():
     pytest.importorskip("numba")
@@ -98,6 +101,7 @@ def test_a_solver_of_a_c_library():
     assert "expected four parameters" in out
 
 
+@pytest.mark.slow
 def test_a_library_that_cmake_built(tmp_path):
     if shutil.which("cmake") is None:
         pytest.skip("CMake is not installed")

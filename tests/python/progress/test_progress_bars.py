@@ -176,6 +176,7 @@ def test_messages_of_failed_programs_do_not_pile_up(screen):
     _bars.board.close()
 
 
+@pytest.mark.slow
 def test_two_threads_draw_their_bars(screen):
     programs = [
         jax.jit(lambda x, i=i: lax.scan(screen.bar(desc=f"t{i}")(count), x, None, length=5000)) for i in range(2)

@@ -286,6 +286,7 @@ for begin in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_write_one_store_at_the_same_time(tmp_path):
     path, rows = tmp_path / "shared.zarr", (100, 60)
     writers = [

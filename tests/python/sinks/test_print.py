@@ -75,6 +75,7 @@ TYPES = ["", "", *"dboxXneEfFgG%", "s"]
 doubles = st.floats() | st.sampled_from([0.0, -0.0, 1.0, 0.5, 1e16, 123456.789, 9.9999e-5, -0.0004, 1e22, 5e-324, 9.5])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=600)
 @given(doubles, specs(TYPES))
 def test_floats_are_formatted_as_python_does(value, spec):

@@ -38,6 +38,7 @@ def run(path, kind, draws):
     assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only("processes of a GPU's take its memory")
 @pytest.mark.parametrize("kind", ["walk", "blackjax", "numpyro"])
 def test_four_chains_go_on_where_they_were_killed(kind, tmp_path):

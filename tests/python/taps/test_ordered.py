@@ -144,6 +144,7 @@ def test_vmap_of_a_while_loop_with_a_tap_in_its_condition(jit):
     ]
 
 
+@pytest.mark.slow
 def test_vmap_of_while_loops_in_other_places():
     f = while_with_a_tap_in_its_condition([])
     rows = jnp.arange(6).reshape(2, 3)
