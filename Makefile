@@ -86,7 +86,7 @@ test-cpp: setup
 
 test-python: $(STAMPS)/package $(STAMPS)/dev
 	scripts/system_packages.sh libgsl-dev:gsl/gsl_odeiv2.h liblapack3:liblapack.so.3
-	$(TIMED) 'Python tests' scripts/run_tests.sh quick $(PY) build/tests
+	$(TIMED) 'Python tests' scripts/run_tests.sh 2 $(PY) build/tests
 
 test: test-cpp test-python
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the C++ tests with AddressSanitizer and UndefinedBehaviorSanitizer in build/asan, and runs them.
+# Builds the C++ tests with Clang, AddressSanitizer and UndefinedBehaviorSanitizer in build/asan, and runs them.
 # The benchmarks are compiled there, too, so that a change that breaks them fails before somebody measures.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 set_up setup
+has_clang_sanitizers asan || exit 0
 scripts/system_packages.sh libbenchmark-dev:benchmark/benchmark.h
 cmake --workflow --preset asan

@@ -5,15 +5,7 @@
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 set_up setup
-scripts/system_packages.sh clang:@clang++ libclang-rt-dev:@clang++
-
-probe=$(mktemp -d)
-trap 'rm -rf "$probe"' EXIT
-echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' > "$probe/probe.cc"
-if ! clang++ -fsanitize=fuzzer,address,undefined "$probe/probe.cc" -o "$probe/probe" > "$probe/log" 2>&1; then
-  echo "fuzz: SKIPPED: no clang++ with libFuzzer and sanitizers (Debian: clang, libclang-rt-dev)"
-  exit 0
-fi
+has_clang_sanitizers fuzz || exit 0
 cmake --workflow --preset fuzz
 
 build=$PWD/build/fuzz

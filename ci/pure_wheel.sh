@@ -62,8 +62,8 @@ for cell in "${cells[@]}"; do
   # This wheel has no arrays on disk, event files, histograms nor profiles.
   found=$(grep -vE '/test_(array_files|samplers|tensorboard|statistics|profile)\.py$' <<< "$found")
   mapfile -t suites <<< "$found"
-  printf '%s\0' "${suites[@]}" | CALLOUT_FALLBACK=always SETS=$sets xargs -0 -P "$(nproc)" -n "$(((${#suites[@]} + 1) / 2))" \
-    bash -c '"$0" -m pytest -q -p no:cacheprovider $SETS "$@" < /dev/null > "$(mktemp "'"$venv"'.XXXXXX.log")" 2>&1' \
+  printf '%s\0' "${suites[@]}" | CALLOUT_FALLBACK=always PYTEST_ADDOPTS=$sets xargs -0 -P "$(nproc)" -n "$(((${#suites[@]} + 1) / 2))" \
+    bash -c '"$0" -m pytest -q -p no:cacheprovider "$@" < /dev/null > "$(mktemp "'"$venv"'.XXXXXX.log")" 2>&1' \
     "$venv/bin/python" || status=1
   count() { # OUTCOME
     tail -q -n 1 "$venv".*.log | grep -oE "[0-9]+ $1" | awk '{ n += $1 } END { print n + 0 }'

@@ -6,3 +6,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 export PATH="$PWD/.venv/bin:$PATH" CALLOUT_PYTHON="$PWD/.venv/bin/python"
 
 set_up() { make --no-print-directory "$@"; }
+
+# Installs Clang where that is possible. Fails, and prints "NAME: SKIPPED: why", where it links no fuzzer with sanitizers.
+has_clang_sanitizers() { # NAME
+  scripts/system_packages.sh clang:@clang++ libclang-rt-dev:@clang++
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
+    clang++ -fsanitize=fuzzer,address,undefined -x c++ - -o /dev/null > /dev/null 2>&1 ||
+    { echo "$1: SKIPPED: no clang++ with libFuzzer and sanitizers (Debian: clang, libclang-rt-dev)" && return 1; }
+}

@@ -14,5 +14,5 @@ load_host() { # PRESET
   "build/$1/src/host/host_plugin_test" --gtest_filter='SoakTest.*'
 }
 load_host dev
-ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 load_host asan
+if has_clang_sanitizers soak; then ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 load_host asan; fi
 "$CALLOUT_PYTHON" benchmarks/python/hangs.py --rounds 100

@@ -9,10 +9,12 @@ include(GNUInstallDirs)
 find_package(Threads REQUIRED GLOBAL)
 
 # Several build folders compile the same library: with ccache only the first one does.
-find_program(CALLOUT_CCACHE ccache)
-if(PROJECT_IS_TOP_LEVEL AND CALLOUT_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${callout_root}" CCACHE_NOHASHDIR=1
-      "${CALLOUT_CCACHE}")
+if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(CALLOUT_CCACHE ccache)
+  if(CALLOUT_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${callout_root}" CCACHE_NOHASHDIR=1
+        "${CALLOUT_CCACHE}")
+  endif()
 endif()
 
 set(CMAKE_CXX_STANDARD 20)

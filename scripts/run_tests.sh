@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the Python tests in parts, one more at a time than there are cores (JOBS), since a test mostly uses one and some
 # wait: those of whole processes, those of the fuzzer, and six parts of the others. Each part's output comes when it has
-# ended. Usage: run_tests.sh quick|all PYTHON LOGS [LEFT_OUT...]
-# quick: without the tests that are marked slow, and of each other test function at most two parameter sets.
+# ended. Usage: run_tests.sh SETS|all PYTHON LOGS [LEFT_OUT...]
+# SETS: at most so many parameter sets of each test function, without the tests that are marked slow.
 # LEFT_OUT: gpu_* leaves out the files test_gpu_*.py.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[[ $1 == quick || $1 == all ]] || { echo "run_tests.sh: expected quick or all, got $1" >&2 && exit 2; }
+[[ ${1:-} =~ ^([1-9][0-9]*|all)$ ]] || { echo "run_tests.sh: expected a number of sets or all, got '${1:-}'" >&2 && exit 2; }
 options=()
-[[ $1 != quick ]] || options=(-m 'not slow and not soak and not software_gpu' --parameter-sets 2)
+[[ $1 == all ]] || options=(-m 'not slow and not soak and not software_gpu' --parameter-sets "$1")
 export interpreter=$2 logs=$3
 shift 3
 jobs=${JOBS:-$(($(nproc) + 1))}

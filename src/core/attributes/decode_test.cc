@@ -170,7 +170,8 @@ TEST_F(DecodeAttributesTest, ValuesBeyondTheTermsAreRefused) {
   const std::pair<int64_t, const char*> cases[] = {{0, "'every' must be 1 to 9, got 0"},
                                                    {10, "'every' must be 1 to 9, got 10"}};
   for (const auto& [number, text] : cases) {
-    EXPECT_THAT(ErrorWith([number = number](auto& frame) { frame.Int64Attr("every", number); }), ::testing::HasSubstr(text));
+    EXPECT_THAT(ErrorWith([number = number](auto& frame) { frame.Int64Attr("every", number); }),
+                ::testing::HasSubstr(text));
   }
   EXPECT_THAT(ErrorWith([](auto& frame) { frame.Int64Attr("loud", 2); }),
               ::testing::HasSubstr("'loud' must be 0 to 1, got 2"));

@@ -101,7 +101,12 @@ TEST_P(TapHandlerTest, WhatPassesIsCountedAndTheRestIsInspected) {
     ASSERT_EQ(callback->stats().all_bytes(), (i + 1) * sizeof(float));
   }
   EXPECT_THAT(callback->inspected, AllOf(SizeIs(kTimes / 100), Each(std::pair(3, int64_t{70}))));
-  EXPECT_GT(callback->stats().passes.load(), 0U) << "some are not timed";
+#ifdef CALLOUT_ADDRESS_SANITIZER
+  constexpr uint64_t kLeast = 0;  // what takes long is timed each time
+#else
+  constexpr uint64_t kLeast = kTimes / 2;
+#endif
+  EXPECT_GT(callback->stats().passes.load(), kLeast);
   EXPECT_GT(callback->stats().host_ticks.load(), 0U) << "some are timed";
 }
 

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pjrt_c_api.h"
+#include "host/pjrt/pjrt_abi.h"
 #include "testing/c_closures.h"
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"

@@ -47,6 +47,7 @@ def test_every_case_has_its_file():
 
 
 @pytest.mark.skipif(ON_DOUBLE, reason="on the double of CUDA, what runs where differs: test_gpu_calls.py")
+@pytest.mark.every_set
 @pytest.mark.parametrize("name", runnable(ON_CPU))
 def test_it_does_what_it_did(bound, name):
     wanted = {key: value for key, value in expected()[name].items() if key != "by"}
@@ -255,6 +256,7 @@ def expected_failure(wanted):
 
 
 @pytest.mark.skipif(bool(command.missing()), reason=command.missing() or "there is one")
+@pytest.mark.every_set
 @pytest.mark.parametrize("name", runnable(filter(is_for_host, ON_CPU)))
 def test_the_host_runs_it(library, tmp_path, name):
     case, wanted = CASES[name], expected()[name]

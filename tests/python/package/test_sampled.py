@@ -5,22 +5,30 @@ import itertools
 from types import SimpleNamespace
 
 import pytest
-from sampled import chosen
+from sampled import chosen, pytest_collection_modifyitems
 
 
 def items(**parameters):
     """One test for each combination of so many values of each parameter."""
     names, counts = list(parameters), [range(count) for count in parameters.values()]
     return [
-        SimpleNamespaceWithHash(nodeid=f"test[{'-'.join(map(str, values))}]", callspec=SimpleNamespace(indices=indices))
+        Item(nodeid=f"test[{'-'.join(map(str, values))}]", callspec=SimpleNamespace(indices=indices))
         for values in itertools.product(*counts)
         for indices in [dict(zip(names, values, strict=True))]
     ]
 
 
-class SimpleNamespaceWithHash(SimpleNamespace):
+class Item(SimpleNamespace):
+    """As much of a pytest item as is asked for."""
+
     __hash__ = object.__hash__
     __eq__ = object.__eq__
+    parent = None
+    originalname = "test"
+    marks = ()
+
+    def get_closest_marker(self, name):
+        return name if name in self.marks else None
 
 
 def seen(taken, name):
@@ -43,3 +51,15 @@ def test_they_keep_their_order_and_are_the_same_each_time():
 def test_all_are_taken_where_there_are_no_more(count):
     tests = items(dtype=2, shape=3)
     assert chosen(tests, count) == tests
+
+
+@pytest.mark.parametrize(("count", "marks", "left"), [(2, (), 3), (2, ("every_set",), 5), (None, (), 5)])
+def test_each_function_is_sampled_where_that_is_asked_for_and_it_has_no_mark(count, marks, left):
+    tests, deselected = items(dtype=4), []
+    for item in tests:
+        item.marks = marks
+    alone = Item(nodeid="other", originalname="other")
+    hook = SimpleNamespace(pytest_deselected=lambda items: deselected.extend(items))
+    collected = [*tests, alone]
+    pytest_collection_modifyitems(SimpleNamespace(getoption={"--parameter-sets": count}.get, hook=hook), collected)
+    assert (len(collected), alone in collected, len(deselected)) == (left, True, 5 - left)

@@ -2,7 +2,8 @@
 """A part of the tests for a first look: of each test function only some of its parameter sets.
 
 `pytest --parameter-sets 4` runs at most four sets of each function: those that together have the most different values,
-and always the same ones. Without the option, all run. tests/conftest.py has pytest call the hooks.
+and always the same ones. Without the option all run, and functions with the mark `every_set` are never sampled.
+tests/conftest.py has pytest call the hooks.
 """
 
 import zlib
@@ -38,7 +39,7 @@ def pytest_collection_modifyitems(config, items):
         return
     functions = defaultdict(list)
     for item in items:
-        if hasattr(item, "callspec"):
+        if hasattr(item, "callspec") and not item.get_closest_marker("every_set"):
             functions[item.parent, item.originalname].append(item)
     left_out = set()
     for of_one in functions.values():
