@@ -12,8 +12,9 @@ find_package(Threads REQUIRED GLOBAL)
 if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(CALLOUT_CCACHE ccache)
   if(CALLOUT_CCACHE)
+    # Python sets LC_CTYPE for what it starts, so that only the package's build would have it.
     set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${callout_root}" CCACHE_NOHASHDIR=1
-        "${CALLOUT_CCACHE}")
+        CCACHE_SLOPPINESS=locale "${CALLOUT_CCACHE}")
   endif()
 endif()
 
