@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make test` runs some parameter sets of each test function: which ones."""
 
+import argparse
 import itertools
 from types import SimpleNamespace
 
 import pytest
-from sampled import chosen, pytest_collection_modifyitems
+from sampled import chosen, positive, pytest_collection_modifyitems
 
 
 def items(**parameters):
@@ -63,3 +64,9 @@ def test_each_function_is_sampled_where_that_is_asked_for_and_it_has_no_mark(cou
     collected = [*tests, alone]
     pytest_collection_modifyitems(SimpleNamespace(getoption={"--parameter-sets": count}.get, hook=hook), collected)
     assert (len(collected), alone in collected, len(deselected)) == (left, True, 5 - left)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
+def test_fewer_sets_than_one_are_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=f"expected a number of at least 1, got '{text}'"):
+        positive(text)

@@ -6,14 +6,21 @@ and always the same ones. Without the option all run, and functions with the mar
 tests/conftest.py has pytest call the hooks.
 """
 
+import argparse
 import zlib
 from collections import defaultdict
+
+
+def positive(text):
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got {text!r}")
+    return int(text)
 
 
 def pytest_addoption(parser):
     parser.addoption(
         "--parameter-sets",
-        type=int,
+        type=positive,
         metavar="N",
         help="run at most N parameter sets of each test function; default: all",
     )
