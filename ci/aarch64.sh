@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Cross-builds the core, the host and the wheel for aarch64. Under qemu-user it runs the C++ tests of the core's ground,
-# programs of the host, and a third of the Python suite with jaxlib for aarch64 (ci/aarch64). An x86-64 processor orders
-# memory more strongly than an aarch64 one, also under qemu: what weak memory may do is checked by tests/memory_model.
+# Cross-builds the core, the host and the wheel for aarch64. Under qemu-user it runs C++ tests of the core's lower
+# layers, programs of the host, and a third of the Python suite with jaxlib for aarch64 (ci/aarch64). Even under qemu,
+# an x86-64 processor orders memory more strongly than an aarch64 one; tests/memory_model checks the effects of weak
+# memory.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 set_up setup
@@ -19,7 +20,7 @@ done
 echo "aarch64: under emulation, which does not show what weak memory allows"
 failed=()
 
-# Without it, the host is built without minizip.
+# Without this package, the host is built without minizip.
 sysroot=true
 ci/aarch64/sysroot.sh || sysroot=false
 cmake --preset aarch64
@@ -27,7 +28,7 @@ cmake --build --preset aarch64 --target "${tests[@]}" callout callout_tool
 for program in build/aarch64/bin/callout build/aarch64/libcallout.so; do
   readelf -h "$program" | grep -q AArch64 || { echo "aarch64: $program is for another processor"; exit 1; }
 done
-# Calls of a native function are not short here.
+# Under qemu, calls of a native function are not short.
 slow=InvokeTest.ShortCallsAreCountedAndNowAndThenTimed
 echo "aarch64: left out, since emulation is too slow for it: $slow"
 for test in "${tests[@]}"; do
@@ -36,7 +37,7 @@ for test in "${tests[@]}"; do
     failed+=("$test")
 done
 
-# The extension and the suites take a Python of here that is as that of there.
+# The extension and the suites need a Python of this machine with the minor version of the sysroot's.
 minor() { "$@" -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
 if [[ $sysroot == false ]]; then
   echo "aarch64: SKIPPED: the wheel and the Python suite: there is no Python for arm64"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the C++ tests with Clang, AddressSanitizer and UndefinedBehaviorSanitizer in build/asan, and runs them.
-# The benchmarks are compiled there, too, so that a change that breaks them fails before somebody measures.
+# It also compiles the benchmarks, so that a change that breaks them fails here.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 set_up setup

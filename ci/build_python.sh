@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the CPython that is not found, out of Debian's source package, into build/pythons, which takes minutes. Without a
-# network or a compiler it ends with an error, and says which. Usage: build_python.sh 3.13t|3.14|3.14t [thread]
-# thread: with ThreadSanitizer, into build/tsan-pythons, where nobody looks for a Python.
+# Builds a missing CPython from Debian's source package into build/pythons, which takes minutes. Without a network or a
+# compiler it fails with an error. Usage: build_python.sh 3.13t|3.14|3.14t [thread]
+# thread: with ThreadSanitizer, into build/tsan-pythons, where other scripts do not look for a Python.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 minor=${1:?usage: build_python.sh 3.13t|3.14|3.14t [thread]} sanitizer=${2:-}
@@ -53,7 +53,7 @@ fetch() {
   return 1
 }
 
-# Installed only with what pip and JAX need.
+# Installs only the parts that pip and JAX need.
 build() {
   local options=(--quiet --disable-test-modules --prefix="$prefix")
   [[ $minor != *t ]] || options+=(--disable-gil)

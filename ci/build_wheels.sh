@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds one wheel for each Python found (default 3.11 to 3.14) into dist/, repairs its platform tag and checks its content;
-# "sdist": the source distribution; "pure": of that, the wheel without C++ (docs/fallback.md). What is newer than what it is
-# made of stays. dist/SHA256SUMS has those that were asked for. The wheels are linked for manylinux_2_28, whatever this
-# machine's glibc is. A Python that is not found is built where build_python.sh can. Usage: build_wheels.sh [MINOR|sdist|pure...]
+# Builds one wheel for each Python found (default 3.11 to 3.14) into dist/, repairs its platform tag and checks its
+# contents. "sdist": builds the source distribution; "pure": builds the wheel without C++ (docs/fallback.md) from it.
+# Files that are newer than their sources stay. dist/SHA256SUMS has the requested files. The wheels are linked for
+# manylinux_2_28, independent of this machine's glibc. A missing Python is built if build_python.sh can. Usage:
+# build_wheels.sh [MINOR|sdist|pure...]
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 set_up .venv/.stamps/cmake
@@ -28,7 +29,7 @@ build_sdist() {
   "$tools/bin/python" ci/check_wheel.py dist/callout-*.tar.gz
 }
 
-# Out of the source distribution, which shows that this has all that it takes.
+# The source distribution is the source, which proves that it is complete.
 build_pure() {
   is_new "$(echo dist/callout-*-py3-none-any.whl)" 'wheel py3-none-any' && return
   build_sdist
@@ -68,13 +69,13 @@ for minor in "${wanted[@]}"; do
     continue
   fi
   echo "wheel $tag: building with $minor"
-  # A build folder that is left from before holds paths of a build environment that was deleted. It is as deep as those of
-  # other builds, for ccache. The newest NumPy has no wheel for 3.13t.
+  # An old build folder would hold paths of a deleted build environment. The folder is as deep as those of other builds,
+  # for ccache. The newest NumPy has no wheel for 3.13t.
   rm -rf "build/wheels/$tag" "build/wheel-$tag" dist/callout-*-"$tag"-manylinux*.whl
   linked_with_older "$python" \
     "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --only-binary numpy \
     -C build-dir="build/wheel-$tag" --wheel-dir "build/wheels/$tag" . < /dev/null
-  # libcallout.so is ours and already in the wheel: no second copy may be grafted in.
+  # libcallout.so is already in the wheel, so auditwheel must not add a second copy.
   PATH="$PWD/$tools/bin:$PATH" "$tools/bin/auditwheel" repair --exclude 'libcallout.so' \
     --plat manylinux_2_28_x86_64 --wheel-dir dist "build/wheels/$tag"/callout-*.whl > "build/wheels/$tag.log" 2>&1 ||
     { cat "build/wheels/$tag.log"; exit 1; }

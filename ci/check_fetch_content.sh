@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the C++ hosts of the examples inside a project that has Callout's sources by FetchContent, and runs them. It compiles
-# the library once more, which takes minutes. Usage: check_fetch_content.sh BUILD_DIR
+# Builds the C++ hosts of the examples inside a project that gets Callout's sources by FetchContent, and runs them. It
+# compiles the library again, which takes minutes. Usage: check_fetch_content.sh BUILD_DIR
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
@@ -18,7 +18,7 @@ target_link_libraries(shared PRIVATE callout::pjrt)
 add_executable(static "$PWD/examples/cpp_host/main.cc")
 target_link_libraries(static PRIVATE callout::static)
 CMAKE
-# The plugin is there already, so nothing is downloaded twice.
+# The plugin exists already, so nothing is downloaded twice.
 plugin=$(scripts/plugin_path.sh "$1")
 python=${CALLOUT_PYTHON:-python3}
 cmake -S "$scratch" -B "$scratch/build" -G Ninja -DCMAKE_BUILD_TYPE=Release > "$scratch/log" 2>&1 &&

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs small programs against what is installed: the CMake package of a wheel and of a prefix, both moved after
-# installation to prove that they are relocatable; the prefix's pkg-config files, from C and from Rust.
+# Builds and runs small programs against installed packages: the CMake package of a wheel and of a prefix, both moved
+# after installation to prove that they are relocatable, and the prefix's pkg-config files, from C and from Rust.
 # Usage: check_package.sh SITE_PACKAGES BUILD_DIR
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -65,7 +65,7 @@ for host in cpp_host c_host; do
   echo "CMake package of the host: works for $host"
 done
 
-# The same in one file, in a project without C++.
+# The C program again, with a static library, in a project without C++.
 cp -r examples/c_host "$scratch/c_static_source"
 sed -i 's/callout::pjrt/callout::static/; s/COMPONENTS pjrt/COMPONENTS static/' "$scratch/c_static_source/CMakeLists.txt"
 cmake -S "$scratch/c_static_source" -B "$scratch/c_static" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" \
@@ -74,7 +74,7 @@ train "$scratch/c_static/c_host"
 if ldd "$scratch/c_static/c_host" | grep -q libcallout; then echo "it wants libcallout.so"; exit 1; fi
 echo "CMake package of the host, callout::static: works for c_host"
 
-# The same in C and in Rust, without CMake.
+# The C and the Rust program, without CMake.
 scripts/system_packages.sh pkg-config:@pkg-config
 if command -v pkg-config > /dev/null; then
   for pc in callout.pc callout-static.pc; do
@@ -104,7 +104,8 @@ else
   echo "pkg-config: not tested, since it is not installed"
 fi
 
-# A server that serves a model from JAX, beside the same in Python. Both answer alike; the figures are for people.
+# A server in C++ for a model from JAX, beside a server in Python. Their answers must be equal; the figures are for
+# people.
 scripts/system_packages.sh libcpp-httplib-dev:httplib.h pkg-config:@pkg-config
 if command -v pkg-config > /dev/null && pkg-config --exists cpp-httplib; then
   cmake -S examples/http_server -B "$scratch/http_server" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" \
@@ -126,7 +127,7 @@ else
   echo "the HTTP server: not built, since libcpp-httplib-dev is not installed"
 fi
 
-# The training loop, with everything but the plugin in one file.
+# The training loop, linked statically except the plugin.
 cp -r examples/cpp_host "$scratch/static"
 sed -i 's/callout::pjrt/callout::static/' "$scratch/static/CMakeLists.txt"
 cmake -S "$scratch/static" -B "$scratch/build-static" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" > "$scratch/log" &&
@@ -135,7 +136,7 @@ train "$scratch/build-static/cpp_host"
 if ldd "$scratch/build-static/cpp_host" | grep -q libcallout; then echo "it wants libcallout.so"; exit 1; fi
 echo "CMake package of the static library: works"
 
-# The installed command, with the same program.
+# The installed command, with the training loop.
 cat > "$scratch/rate.cc" << 'SOURCE'
 #include <callout/call.h>
 CALLOUT_DEFINE_CALLBACK(rate, [](const callout::Call& call) { call.result<float>(0)[0] = 0.5F; });

@@ -28,7 +28,7 @@ REQUIRED = [
     r"callout/lib/cmake/callout/callout-config\.cmake",
     r"callout/lib/cmake/callout/callout-targets\.cmake",
 ]
-# Of the repository, in a source distribution.
+# The repository's files that a source distribution contains.
 SOURCES = (
     "CMakeLists.txt",
     "LICENSE",
@@ -71,7 +71,7 @@ def exports(library: Path) -> Iterator[str]:
     table = subprocess.run(["readelf", "--dyn-syms", "-W", library], check=True, capture_output=True, text=True).stdout
     for row in table.splitlines():
         fields = row.split()
-        # Linkers for aarch64 write sections there, too, which are local.
+        # Linkers for aarch64 also list sections, which are local.
         if len(fields) != 8 or fields[4] == "LOCAL":
             continue
         if fields[6].isdigit() and not ALLOWED_SYMBOL.match(fields[7]):
@@ -125,7 +125,7 @@ def check(wheel: Path) -> list[str]:
     problems = []
     with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as scratch:
         names = archive.namelist()
-        # Not those of the host, which wheels do not have.
+        # Wheels lack the header of the host.
         public = [path for path in (ROOT / "include/callout").glob("*.h") if path.name != "c_api.h"]
         headers = [f"callout/{path.relative_to(ROOT)}" for path in public]
         problems += missing(names, [*REQUIRED, *map(re.escape, headers)])

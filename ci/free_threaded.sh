@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests the wheels for the free-threaded Pythons, which are built where there are none.
+# Tests the wheels for free-threaded Pythons. Missing Pythons are built.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 set_up .venv/.stamps/cmake

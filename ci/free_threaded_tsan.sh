@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs suites with the extension, the core and free-threaded Python itself under ThreadSanitizer. jaxlib and NumPy are not
-# instrumented: races that they alone take part in are not seen, and what they order is not known, see `unseen` below.
+# instrumented: races between them alone are not seen, and the order that they establish is unknown, see `unseen` below.
 # Usage: free_threaded_tsan.sh [SUITE...]  SUITE: tap for test_tap.py.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
@@ -14,7 +14,7 @@ root=$PWD/build/free-threaded-tsan
 mkdir -p "$root"
 
 skip() { echo "free-threaded-tsan: SKIPPED: $1" && exit 0; }
-# ThreadSanitizer of GCC 12 cannot live with the address randomisation of newer kernels.
+# ThreadSanitizer of GCC 12 does not work with the address randomisation of newer kernels.
 fixed=()
 if setarch "$(uname -m)" -R true 2> /dev/null; then fixed=(setarch "$(uname -m)" -R); fi
 export TSAN_OPTIONS=report_bugs=0
@@ -27,7 +27,7 @@ echo "== wheel"
   -C install.strip=false -C cmake.define.CALLOUT_SANITIZE=thread --wheel-dir "$root" . > "$root/wheel.log" 2>&1 < /dev/null ||
   { tail -n 100 "$root/wheel.log" && exit 1; }
 
-# Packages are laid down by the Python without a sanitizer, which is of the same ABI, and faster.
+# The Python without a sanitizer installs the packages, because it has an equal ABI, and is faster.
 site=$root/site
 wanted="$python $jax $(sha256sum < requirements/free-threaded.txt)"
 if [[ $(cat "$site/made-of" 2> /dev/null) != "$wanted" ]]; then
@@ -40,9 +40,9 @@ fi
 
 files=()
 for suite in "${suites[@]}"; do files+=(tests/python/*/"test_$suite.py"); done
-# Whoever lets go of an executable last destroys its state, which XLA's own counts order; what jaxlib calls for a compiled
-# program's results comes from a table of jaxlib's, which its own lock guards. A function that `jit` made for an operation
-# outside of programs gets from the thread that made it to others through such a table, too.
+# ThreadSanitizer cannot see these orders. The last owner of an executable destroys its state, ordered by XLA's
+# reference counts. Functions for a compiled program's results come from a table of jaxlib, guarded by its own lock.
+# Functions that `jit` made for an operation outside of programs pass between threads through such a table, too.
 printf 'race:%s\n' 'xla::cpu::CustomCallThunk::~CustomCallThunk' '^nanobind::detail::obj_vectorcall' \
   '^jax::BuildPjitSubmodule' > "$root/unseen"
 rm -f "$root"/report.*

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the fuzz targets and runs all of them for FUZZ_SECONDS (60) together. Usage: fuzz.sh [TARGET...]
-# Inputs that they find interesting stay in build/fuzz/corpus, inputs that fail in build/fuzz/failures.
+# Interesting inputs stay in build/fuzz/corpus, inputs that fail in build/fuzz/failures.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 set_up setup
@@ -17,7 +17,7 @@ seconds=$((${FUZZ_SECONDS:-60} * jobs / ${#targets[@]}))
 ((seconds > 0)) || seconds=1
 mkdir -p "$build/failures" "$build/logs"
 export build seconds
-export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:intercept_tls_get_addr=0  # its interceptor can crash, up to LLVM 16
+export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:intercept_tls_get_addr=0  # the interceptor can crash up to LLVM 16
 export UBSAN_OPTIONS=print_stacktrace=1
 
 run_target() {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Everything that only a GPU can show, as one table; rows that cannot run here say so. Usage: gpu_check.sh [OPTIONS of
-# benchmarks/python/gpu/check.py]. In the environment: GPU_PYTHON, an interpreter whose JAX has the CUDA plugin (default:
-# .venv's, which has none), and CALLOUT_WHEEL, a wheel to test with it (default: one is built).
+# Runs all checks that need a GPU, and prints one table; rows that cannot run here give the reason. Usage: gpu_check.sh
+# [OPTIONS of benchmarks/python/gpu/check.py]. In the environment: GPU_PYTHON, an interpreter whose JAX has the CUDA
+# plugin (default: .venv's, which has none), and CALLOUT_WHEEL, a wheel to test with it (default: one is built).
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 python=${GPU_PYTHON:-.venv/bin/python}

@@ -18,7 +18,7 @@ taps=(test_tap.py test_tap_errors.py test_tap_sending.py test_ordered.py test_pr
 for file in "${calls[@]}" "${taps[@]}"; do
   compgen -G "tests/python/*/$file" > /dev/null || { echo "gpu_test.sh: there is no tests/python/*/$file" >&2 && exit 2; }
 done
-# All the others. What does not run on CUDA says so itself, with a reason: the marks of tests/python/support/platforms.py.
+# All other suites. Tests that do not run on CUDA have a mark with the reason, see tests/python/support/platforms.py.
 others=()
 for file in tests/python/*/test_*.py; do
   [[ " ${calls[*]} ${taps[*]} " == *" ${file##*/} "* ]] || others+=("${file##*/}")
@@ -35,7 +35,8 @@ echo "== build"
 mapfile -t minors < <(printf '%s\n' "${cells[@]%%:*}" | sort -u)
 ci/build_wheels.sh "${minors[@]}"
 
-# What XLA takes libdevice from is not beside the plugin, which would prefer NVIDIA's libraries there to the software GPU's.
+# XLA's libdevice is not beside the plugin, because the plugin would prefer NVIDIA's libraries there to the software
+# GPU's.
 toolkit() { # PYTHON
   if ! cmp -s requirements/gpu-test-toolkit.txt "$root/toolkit/made-of"; then
     rm -rf "$root/toolkit"
@@ -46,7 +47,7 @@ toolkit() { # PYTHON
   export CALLOUT_SOFTWARE_GPU_TOOLKIT=$PWD/$root/toolkit/nvidia/cu13
 }
 
-# The jax under test takes the place of the pinned one.
+# The jax under test replaces the pinned one.
 grep -vE '^jax(lib)?==' requirements/constraints.txt > "$root/constraints.txt"
 prepare() { # PYTHON VENV JAX PLUGINS WHEEL
   local wanted
@@ -54,7 +55,7 @@ prepare() { # PYTHON VENV JAX PLUGINS WHEEL
   if [[ $(cat "$2/made-of" 2> /dev/null) != "$wanted" ]]; then
     "$1" -m venv --clear "$2"
     scripts/install_packages.sh "$PWD/$2/bin/python" -c "$root/constraints.txt" "jax==$3" "jaxlib==$3" \
-      numpy ml_dtypes tqdm flatbuffers pytest hypothesis cloudpickle numba numba-cuda numba-cuda-mlir autograd ipywidgets matplotlib \
+      numpy ml_dtypes tqdm flatbuffers pytest hypothesis cloudpickle numba numba-cuda numba-cuda-mlir autograd ipywidgets \
       pandas pillow prometheus_client pyarrow polars duckdb tensorboard tensorstore zarr
     scripts/install_packages.sh "$PWD/$2/bin/python" --no-deps --only-binary=:all: --require-hashes -r "$4"
     echo "$wanted" > "$2/made-of"
@@ -62,7 +63,7 @@ prepare() { # PYTHON VENV JAX PLUGINS WHEEL
   "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall "$5"
 }
 
-# A part of a cell prints what it ends with, and all of it if it fails. No devices: the command runs as it is, without the
+# A part of a cell prints the end of its output, or all of it if it fails. No devices: the command runs without the
 # plugin.
 run() { # NAME DEVICES COMMAND...
   local log=$root/$cell_name-$1.log status=0 start=$SECONDS summary runner=(software_gpu/run --devices "$2")
@@ -93,7 +94,8 @@ suite() { # NAME DEVICES FILES...
   local files=("${@:3}")
   part "$1" "$2" env CALLOUT_TEST_PLATFORM=cuda "$pytest" "$sets" "${files[@]/#/tests/python/*/}"
 }
-# As many at a time as there are cores; not in the background, where shells have programs ignore Ctrl-C, which tests need.
+# As many parts at a time as there are cores. They do not run in the background, where shells make programs ignore
+# Ctrl-C, which tests need.
 run_parts() {
   ((${#parts[@]})) || return 0
   # shellcheck disable=SC2016
@@ -105,12 +107,12 @@ echo "== tests on the driver alone"
 ctest --preset gpu > "$root/cpp.log" || { cat "$root/cpp.log" && failed=1; }
 echo "gpu: C++: $(grep -E 'tests passed' "$root/cpp.log")" | tee -a "$results"
 mapfile -t marked < <(grep -l 'mark\.software_gpu' tests/process/test_*.py tests/python/*/test_*.py)
-# The longest part comes first. It runs beside those of the first cell.
+# The longest part starts first, and runs beside the parts of the first cell.
 test_marked() { "$CALLOUT_PYTHON" -m pytest -p no:cacheprovider -m 'software_gpu and not soak' "$@"; }
 export -f test_marked
 part marked 0 test_marked "${marked[@]}"
 
-# With the plugin those tests run as they are.
+# With the plugin these tests run unchanged.
 export PYTEST_ADDOPTS="-m 'not soak'"
 for cell in "${cells[@]}"; do
   IFS=: read -r minor jax cuda <<< "$cell"
@@ -139,7 +141,7 @@ for cell in "${cells[@]}"; do
     part programs 2 "$pytest" software_gpu/python/test_programs.py
     part random-programs 2 env CALLOUT_TEST_PLATFORM=cuda python -W ignore tests/programs --seconds 300
     suite suites 1 "${others[@]}"
-    # As many devices as the suites have on a CPU, so that none is skipped for their number.
+    # As many devices as the suites have on a CPU, so that no test is skipped for their number.
     suite calls-and-taps-on-8 8 "${calls[@]}" "${taps[@]}"
     suite suites-on-8 8 "${others[@]}"
   fi

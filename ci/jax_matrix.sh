@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the wheels and tests them, installed, with every supported JAX; environments are kept in
-# build/matrix. Usage: jax_matrix.sh [MINOR:JAX...]  TESTED=MINOR:JAX in the environment: that one was tested already.
-# PREPARE_ONLY in the environment: nothing is tested.
+# Builds the wheels, installs them, and tests them with every supported JAX; environments are kept in build/matrix.
+# Usage: jax_matrix.sh [MINOR:JAX[:new-rules]...]  new-rules: with the new `checkpoint`, `custom_vjp` and `custom_jvp`,
+# which JAX 0.12 has behind flags. TESTED=MINOR:JAX in the environment: a pair that was tested already. PREPARE_ONLY in
+# the environment: tests nothing.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 cells=("$@")
-((${#cells[@]})) || cells=(3.11:0.10.2 3.12:0.12.0.1) # the ends
+((${#cells[@]})) || cells=(3.11:0.10.2 3.12:0.12.0.1 3.12:0.12.0.1:new-rules) # the ends
 results=build/matrix/results
 mkdir -p build/matrix
 : > "$results"
@@ -14,7 +15,7 @@ mkdir -p build/matrix
 mapfile -t minors < <(printf '%s\n' "${cells[@]%%:*}" | sort -u)
 ci/build_wheels.sh "${minors[@]}"
 
-# The jax under test takes the place of the pinned one, with the Flax that fits it.
+# The jax under test replaces the pinned one, with the Flax that fits it.
 grep -vE '^(jax|jaxlib|flax)==' requirements/constraints.txt > build/matrix/constraints.txt
 
 prepare() { # PYTHON VENV JAX WHEEL
@@ -22,7 +23,7 @@ prepare() { # PYTHON VENV JAX WHEEL
   wanted="$1 $3 $(cat build/matrix/constraints.txt requirements/free-threaded.txt ci/jax_matrix.sh | sha256sum)"
   if [[ $(cat "$2/made-of" 2> /dev/null) != "$wanted" ]]; then
     "$1" -m venv --clear "$2"
-    local packages=(numpy ml_dtypes tqdm flatbuffers pytest hypothesis numba autograd ipywidgets matplotlib pandas pillow
+    local packages=(numpy ml_dtypes tqdm flatbuffers pytest hypothesis numba autograd ipywidgets pandas pillow
       cloudpickle prometheus_client pyarrow polars duckdb tensorboard tensorstore zarr h5py blackjax numpyro orbax-checkpoint
       equinox flax)
     packages+=(-c build/matrix/constraints.txt)
@@ -44,11 +45,11 @@ print("|".join(name for name in sys.argv[1:] if util.find_spec(name) is None))' 
 }
 
 failed=0
-labels=() venvs=() logs=()
+labels=() venvs=() logs=() new_rules=()
 for cell in "${cells[@]}"; do
-  minor=${cell%%:*} jax=${cell#*:} tag=cp${cell%%:*}
-  tag=${tag/./}
-  label="Python $minor, JAX $jax"
+  IFS=: read -r minor jax rules <<< "$cell"
+  tag=cp${minor/./}
+  label="Python $minor, JAX $jax${rules:+, $rules}"
   if [[ $cell == "${TESTED:-}" ]]; then
     echo "$label: make test has run with these; the wheel is built, and not tested again" | tee -a "$results"
     continue
@@ -61,19 +62,19 @@ for cell in "${cells[@]}"; do
   venv=build/matrix/$tag-jax$jax
   echo "== $label: $(basename "$wheel")"
   prepare "$python" "$venv" "$jax" "$wheel"
-  labels+=("$label") venvs+=("$venv") logs+=("$venv.log")
+  labels+=("$label") venvs+=("$venv") logs+=("$venv${rules:+-$rules}.log") new_rules+=("$rules")
 done
 
 [[ -z ${PREPARE_ONLY:-} ]] || exit 0
 
-# Programs for GPUs run on a double of the driver, which takes minutes: `make test` does that. Where
-# TESTED is set, that tests what is the same with every JAX, too, and a sample of the rest is enough: the nightly run does
-# not set it, and runs all tests.
+# `make test` runs programs for GPUs on the software GPU, which takes minutes. If TESTED is set, `make test` has also
+# run the tests that do not depend on JAX, and a sample of the others suffices. The nightly run does not set TESTED, and
+# runs all tests.
 left_out=('gpu_*' 'cuda_*' 'numba_cuda*') sets=all
 [[ -z ${TESTED:-} ]] || sets=8 left_out+=(arrays_on_disk attributes benchmark_tables c_host 'command*' cpp csv delivery_threads
   examples file_crashes fork_and_threads forks hangs host_exit interrupted long_runs many_threads memory_limits native_code
   numba_content numba_kinds numpy_text older_linux pipes print prometheus pure_core report samplers 'sink*' statistics
-  summaries 'tensorboard*' terminals)
+  'tensorboard*' terminals)
 for cell in "${!labels[@]}"; do
   status=0
   echo "== ${labels[$cell]}: tests"
@@ -82,8 +83,11 @@ for cell in "${!labels[@]}"; do
     mapfile -t unread < <(without_readers "${venvs[$cell]}")
     echo "${labels[$cell]}: left out, since what reads their files has no free-threaded wheels: ${unread[*]}"
   fi
-  scripts/run_tests.sh "$sets" "$PWD/${venvs[$cell]}/bin/python" "${venvs[$cell]}-tests" "${left_out[@]}" "${unread[@]}" \
-    < /dev/null > "${logs[$cell]}" 2>&1 || status=$?
+  python=$PWD/${venvs[$cell]}/bin/python settings=()
+  [[ -z ${new_rules[$cell]} ]] || settings=("${jax_new_rules[@]}")
+  run=(scripts/run_tests.sh "$sets" "$python" "${logs[$cell]%.log}-tests" "${left_out[@]}" "${unread[@]}")
+  [[ -z ${new_rules[$cell]} || -z ${TESTED:-} ]] || run=(ci/control_flow_tests.sh "$python")
+  env "${settings[@]}" "${run[@]}" < /dev/null > "${logs[$cell]}" 2>&1 || status=$?
   if ((status)); then
     failed=1
     tail -n 200 "${logs[$cell]}"

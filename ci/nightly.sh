@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What takes hours: long loads, long fuzzing, every supported JAX. Usage: nightly.sh [SECONDS [MINOR:JAX...]]
+# Runs the checks that take hours: long loads, long fuzzing, every supported JAX. Usage: nightly.sh [SECONDS
+# [MINOR:JAX...]]
 # SECONDS: how long the fuzzers of bytes run (14400); random programs run for half of that on the first and on the last
 # MINOR:JAX. In the environment, SEED is the fuzzers' seed (the day of the first start), and PARTS names the only parts to
 # run. All parts run, also if one fails; started again on the same commit, those that passed do not run again.
@@ -8,7 +9,7 @@ set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 source ci/parts.sh
 seconds=${1:-14400} cells=("${@:2}")
-((${#cells[@]})) || cells=(3.11:0.10.2 3.13:0.11.2 3.14:0.12.0.1 3.12:0.12.0.1)
+((${#cells[@]})) || cells=(3.11:0.10.2 3.13:0.11.2 3.14:0.12.0.1 3.12:0.12.0.1:new-rules 3.12:0.12.0.1)
 logs=build/nightly
 mkdir -p "$logs"
 
@@ -61,9 +62,9 @@ fallback() { # MINOR:JAX
   python=$(prepared_python "$1") && CALLOUT_FALLBACK=always "$python" -m pytest -q "${by_jax[@]}"
 }
 
-programs() { # MINOR:JAX
+programs() { # MINOR:JAX [SETTING=VALUE...]
   local python
-  python=$(prepared_python "$1") && "$python" tests/programs --seconds "$((seconds / 2))" --seed "$seed"
+  python=$(prepared_python "$1") && env "${@:2}" "$python" tests/programs --seconds "$((seconds / 2))" --seed "$seed"
 }
 
 sdist() { # the source distribution has all that the wheel takes
@@ -81,6 +82,7 @@ part memory-model memory_model
 part every-test every_test
 part sdist sdist
 part aarch64 ci/aarch64.sh
+part macos ci/macos.sh
 part soak ci/soak.sh
 part other-plugins ci/other_plugins.sh
 part fetch-content fetch_content
@@ -96,6 +98,7 @@ for cell in "${cells[0]}" "${cells[-1]}"; do # the ends
   part "fallback-${cell#*:}" fallback "$cell"
   part "programs-${cell#*:}" programs "$cell"
 done
+part programs-new-rules programs "${cells[-1]}" "${jax_new_rules[@]}"
 
 part pure ci/pure_wheel.sh full "${cells[0]}" "${cells[-1]}"
 

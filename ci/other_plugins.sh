@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the tests of the C++ host with other CPU plugins than xla-cpu-pjrt's, each alone and beside another one. Usage:
-# other_plugins.sh. They come from requirements/other-plugins.txt, into build/other-plugins.
+# other_plugins.sh. The plugins of requirements/other-plugins.txt are installed into build/other-plugins.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 set_up setup
@@ -16,9 +16,9 @@ if ! cmp -s requirements/other-plugins.txt "$root/made-of"; then
   cp requirements/other-plugins.txt "$root/made-of"
 fi
 
-# Not tested: what is the version of xla-cpu-pjrt's; the costs of a program, which they do not tell; and with PJRT 0.106 a
-# launch over several devices that fails on one of them, at which it ends the process. Only arguments of wrong types that
-# are not checked bring that about.
+# Three things are not tested: xla-cpu-pjrt's version; the costs of a program, which these plugins do not report; and,
+# with PJRT 0.106, a launch over several devices that fails on one of them, which crashes the process. Only unchecked
+# arguments of wrong types cause such a failure.
 skipped=CApiRunTest.SaysWhatItHas:PluginTest.SaysWhatItIs:ExecutableTest.TellsItsCosts
 fastatomstruct=$root/site/fastatomstruct_xla_cpu/libpjrt_cpu.so
 lammps=$root/site/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so

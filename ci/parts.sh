@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Parts of a long run, of which each is done once: what has ended is not run again when the run is started again, and a
-# table of all of them is printed at the end, and when the run is interrupted. For scripts to `source`.
-#
-#   begin_parts FOLDER KEY   what has ended under another KEY is forgotten; FOLDER has the logs and the table
-#   part NAME COMMAND...     runs the command, if it has not ended well under this key and is one of $PARTS, if that is set
+# Functions for long runs in parts, for scripts to `source`. A run that is started again skips parts that have ended,
+# and prints a table of all parts at its end, or when it is interrupted.
+#   begin_parts FOLDER KEY   drops results under another KEY; FOLDER has the logs and the table
+#   part NAME COMMAND...     runs the command unless it has succeeded under this key; only if in $PARTS, if set
 #   end_parts                exits with 1 if a part of the table failed, or one of $PARTS does not exist
-#
-# A part whose log says "...: SKIPPED: why" did not run in whole: the table counts it as skipped and says why, and it runs
-# again next time.
+# A part whose log contains "...: SKIPPED: why" did not run completely: the table shows it as skipped with the reason,
+# and it runs again next time.
 
 begin_parts() { # FOLDER KEY
   parts_logs=$1 parts_table=$1/parts.tsv parts_names=()

@@ -1,19 +1,35 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the wheel without C++, sees which systems pip chooses it for, and tests it, installed, with one JAX or more; the
-# environments are kept in build/pure. Usage: pure_wheel.sh [full] [MINOR:JAX...]  full: every suite that it can pass, and
-# more than three parameter sets of a test.
+# Builds the wheel without C++, checks on which systems pip chooses it, installs it, and tests it with one JAX or more;
+# the environments are kept in build/pure. It runs the suites of features that can use JAX's callbacks, except those in
+# `left_out`, whose features this wheel does not have. Usage: pure_wheel.sh [full] [MINOR:JAX...]  full: suites beyond
+# the quick ones, and more than three parameter sets of a test.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 size=quick sets='--parameter-sets 3'
 [[ ${1:-} != full ]] || { size=full sets=; shift; }
 cells=("$@")
 ((${#cells[@]})) || cells=(3.11:0.10.2)
+# Suites of features that only the C++ core has (docs/fallback.md), with the reasons. tests/python/support/core_only.py
+# lists single tests.
+declare -A left_out
+leave_out() { # REASON SUITE...
+  local suite
+  for suite in "${@:2}"; do left_out[$suite]=$1; done
+}
+leave_out 'every=, min_interval=, sample= and other options of taps' eager_sites eager_taps full_queue interrupted tap_sending
+leave_out 'sinks of arrays and event files, statistics' array_files samplers statistics tensorboard
+leave_out 'rotated, synced and locked files' sink_files
+leave_out 'profiles' profile
+leave_out 'places of NaN' locate_nans located_{modules,rules}
+leave_out 'progress bars' progress progress_{bars,carried,compiled,payloads,transformations}
+leave_out 'log records of failing calls' logs_of_failing_calls
+leave_out 'all kinds of exported programs' exported_fallback_golden hostile_{calls,taps}
 mkdir -p build/pure
 ci/build_wheels.sh pure
 wheel=$(echo "$PWD"/dist/callout-*-py3-none-any.whl)
 
-# What pip takes of dist/ for a system, beside the wheels with the core that are there.
+# Prints the file of dist/ that pip chooses for a system, beside the wheels with the core.
 chosen() { # PYTHON MINOR ABI PLATFORM
   rm -rf build/pure/chosen
   "$1" -m pip download --quiet --disable-pip-version-check --no-index --no-deps --only-binary :all: --find-links dist \
@@ -59,9 +75,12 @@ for cell in "${cells[@]}"; do
   grep '^wheel ' "$venv.doctor"
   status=0
   found=$(ci/by_jax_suites.sh "$size") # its status counts, as that of <(...) does not
-  # This wheel has no arrays on disk, event files, histograms nor profiles.
-  found=$(grep -vE '/test_(array_files|samplers|tensorboard|statistics|profile)\.py$' <<< "$found")
-  mapfile -t suites <<< "$found"
+  suites=()
+  for file in $found; do
+    suite=${file##*/test_} suite=${suite%.py}
+    [[ -z ${left_out[$suite]:-} ]] || { echo "pure: $file is left out: ${left_out[$suite]} take the C++ core"; continue; }
+    suites+=("$file")
+  done
   printf '%s\0' "${suites[@]}" | CALLOUT_FALLBACK=always PYTEST_ADDOPTS=$sets xargs -0 -P "$(nproc)" -n "$(((${#suites[@]} + 1) / 2))" \
     bash -c '"$0" -m pytest -q -p no:cacheprovider "$@" < /dev/null > "$(mktemp "'"$venv"'.XXXXXX.log")" 2>&1' \
     "$venv/bin/python" || status=1

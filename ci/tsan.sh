@@ -4,7 +4,7 @@
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 set_up setup
-# ThreadSanitizer of GCC 12 cannot live with the address randomisation of newer kernels.
+# ThreadSanitizer of GCC 12 does not work with the address randomisation of newer kernels.
 fixed=()
 if setarch "$(uname -m)" -R true 2> /dev/null; then fixed=(setarch "$(uname -m)" -R); fi
 "${fixed[@]}" cmake --workflow --preset tsan

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what repairs wheels into build/wheel-tools, where requirements/wheel.txt has changed since.
+# Installs the tools that repair wheels into build/wheel-tools, if requirements/wheel.txt has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools=build/wheel-tools

@@ -32,17 +32,19 @@ target_sources(callout PUBLIC FILE_SET HEADERS
 target_compile_features(callout PUBLIC cxx_std_20)
 target_link_libraries(callout PRIVATE Threads::Threads ${CMAKE_DL_LIBS} ${external})
 
-# Hidden visibility does not cover the instances of std templates; the version script does.
-set(version_script "${PROJECT_SOURCE_DIR}/cmake/libcallout.map")
-target_link_options(callout PRIVATE "-Wl,--version-script=${version_script}" -Wl,-z,relro,-z,now)
-# With Clang a sanitizer's runtime is in the program alone, and libraries find it there.
-if(NOT (CALLOUT_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang"))
-  target_link_options(callout PRIVATE -Wl,--no-undefined)
+if(NOT APPLE)  # whose linker has no version scripts, and refuses undefined symbols by itself
+  # Hidden visibility does not cover the instances of std templates; the version script does.
+  set(version_script "${PROJECT_SOURCE_DIR}/cmake/libcallout.map")
+  target_link_options(callout PRIVATE "-Wl,--version-script=${version_script}" -Wl,-z,relro,-z,now)
+  set_target_properties(callout PROPERTIES LINK_DEPENDS "${version_script}")
+  # With Clang a sanitizer's runtime is in the program alone, and libraries find it there.
+  if(NOT (CALLOUT_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang"))
+    target_link_options(callout PRIVATE -Wl,--no-undefined)
+  endif()
 endif()
 set_target_properties(callout PROPERTIES
   EXPORT_NAME core
   LINKER_LANGUAGE CXX
-  LINK_DEPENDS "${version_script}"
   VERIFY_INTERFACE_HEADER_SETS ON)
 # A wheel cannot hold symbolic links, so there the file and its SONAME are both libcallout.so.
 if(NOT SKBUILD)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documentation as a site: `make docs`. Made of the Markdown files where they are, of docstrings and public headers."""
+"""Configures the documentation site (`make docs`), which Sphinx makes from Markdown files, docstrings and public headers."""
 
 import re
 from pathlib import Path
@@ -12,11 +12,12 @@ project = "Callout"
 version = release = callout.__version__
 copyright = "the Callout authors"  # noqa: A001 - Sphinx's name
 
-# The source folder is the repository's root, so that links between these files are the same here as where they are hosted.
+# The source folder is the repository's root, so that links between these files work in the repository and on the site.
 root_doc = "docs/index"
 include_patterns = [
     "docs/**",
     "README.md",
+    "benchmarks/results.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
@@ -36,7 +37,7 @@ extensions = [
 external_toc_path = str(ROOT / "docs/_toc.yml")
 myst_heading_anchors = 4
 
-# Names in docstrings are in single backquotes; those that the reference has become links.
+# Names in docstrings are in single backquotes. Sphinx links the names that the reference contains.
 default_role = "py:obj"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
@@ -49,7 +50,7 @@ maximum_signature_line_length = 100
 breathe_projects = {"callout": str(ROOT / "build/doxygen/xml")}
 breathe_default_project = "callout"
 breathe_domain_by_extension = {"h": "cpp"}
-# Each header opens its namespace anew.
+# Every header opens the namespace, which Sphinx takes for a duplicate.
 suppress_warnings = ["duplicate_declaration.cpp"]
 cpp_id_attributes = ["CALLOUT_EXPORT", "CALLOUT_C_EXPORT"]
 
@@ -65,7 +66,7 @@ copybutton_prompt_is_regexp = True
 
 
 def setup(app: object) -> None:
-    """Lets docstrings write plurals as Markdown does: `jax.Array`s."""
+    """Lets docstrings write plurals like Markdown: `jax.Array`s."""
 
     def separate(_app: object, _what: str, _name: str, _obj: object, _options: object, lines: list[str]) -> None:
         lines[:] = [re.sub(r"(`+[^`]+`+)(s\b)?", r"\1\\ \2", line) for line in lines]

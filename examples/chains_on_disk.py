@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Four Markov chains whose draws go to disk from inside the scan that makes them: by `callout.sinks.Zarr`, and by
-`jax.experimental.io_callback` with h5py, or a memory-mapped array of NumPy's where that is not installed. Both have to hold
-the same draws.
+"""Writes the draws of four Markov chains to disk from inside the scan that makes them: by `callout.sinks.Zarr`, and by
+`jax.experimental.io_callback` with h5py, or with a memory-mapped NumPy array if h5py is not installed. Both must hold
+equal draws.
 
 Usage: python examples/chains_on_disk.py [output folder, default build/demo] [draws of each chain, default 2000]
            [walk, blackjax or numpyro, default walk]
-The chains are a random walk, which needs nothing else, or Hamiltonian Monte Carlo by blackjax or numpyro (pip install). If
-there are more than 20,000 draws, io_callback writes the first 20,000: each takes it about a millisecond.
+The chains are a random walk, which needs no other package, or Hamiltonian Monte Carlo by blackjax or numpyro (pip
+install). io_callback writes at most the first 20,000 draws, because it takes about a millisecond for each.
 """
 
 import sys
@@ -28,14 +28,14 @@ except ImportError:
     h5py = None
 
 CHAINS, SIZE, MOST_BY_CALLBACK = 4, 10, 20_000
-Begin = Callable[[jax.Array], Any]  # where the chains are; makes their states
-Step = Callable[[jax.Array, Any], Any]  # a key and the state of a chain
-Keep = Callable[[jax.Array, jax.Array], object]  # the number of a draw, and where the chains are
-Chains = tuple[Begin, Step, Callable[[Any], jax.Array]]  # the last says where a state is
+Begin = Callable[[jax.Array], Any]  # (positions) -> states
+Step = Callable[[jax.Array, Any], Any]  # (key, state of a chain) -> next state
+Keep = Callable[[jax.Array, jax.Array], object]  # (number of a draw, positions of the chains)
+Chains = tuple[Begin, Step, Callable[[Any], jax.Array]]  # the last function returns a state's position
 
 
 def walk() -> Chains:
-    """Random-walk Metropolis for a normal distribution."""
+    """Returns random-walk Metropolis chains for a normal distribution."""
 
     def step(key: jax.Array, x: jax.Array) -> jax.Array:
         proposal, accept = jax.random.split(key)
@@ -47,7 +47,7 @@ def walk() -> Chains:
 
 
 def blackjax() -> Chains:
-    """The same distribution by blackjax."""
+    """Returns blackjax's chains for a normal distribution."""
     import blackjax
 
     kernel = blackjax.hmc(lambda x: -jnp.vdot(x, x) / 2, 0.5, jnp.ones(SIZE), 5)
@@ -55,7 +55,7 @@ def blackjax() -> Chains:
 
 
 def numpyro() -> Chains:
-    """The same distribution by numpyro, which has the keys in its states."""
+    """Returns numpyro's chains for a normal distribution. Their states contain the keys."""
     from numpyro.infer import HMC
 
     kernel = HMC(potential_fn=lambda x: jnp.vdot(x, x) / 2, step_size=0.5, num_steps=5, adapt_step_size=False)
@@ -71,8 +71,8 @@ def numpyro() -> Chains:
 
 
 def sampler(chains: Callable[[], Chains], draws: range, keep: Keep, positions: Any = None) -> tuple[Any, Any]:
-    """All chains in one program, compiled, and what it begins with. `keep` gets each draw. With the positions after the
-    draw before it goes on as if it had not stopped: a draw's keys are made of its number.
+    """Returns one compiled program of all chains, and its first states. `keep` gets each draw. With the `positions` of
+    the previous draw, the program continues as if it had not stopped, because a draw's keys depend on its number alone.
     """
     first, step, where = chains()
     begin = first(jnp.zeros((CHAINS, SIZE)) if positions is None else jnp.asarray(positions))
@@ -88,7 +88,7 @@ def sampler(chains: Callable[[], Chains], draws: range, keep: Keep, positions: A
 
 
 def microseconds(chains: Callable[[], Chains], draws: int, keep: Keep, wait: Callable[[], None]) -> float:
-    """A draw, of one run until all is written."""
+    """Returns the time of a draw, from one run until everything is written."""
     program, begin = sampler(chains, range(draws), keep)
     start = time.monotonic()
     jax.block_until_ready(program(begin))
@@ -97,7 +97,7 @@ def microseconds(chains: Callable[[], Chains], draws: int, keep: Keep, wait: Cal
 
 
 def by_callback(chains: Callable[[], Chains], draws: int, folder: Path) -> tuple[float, np.ndarray, str]:
-    """Into a file of HDF5, or of NumPy's: how long it took, what is in it, and which."""
+    """Writes the draws to an HDF5 or NumPy file. Returns the time of a draw, the file's contents, and the library."""
     shape = (draws, CHAINS, SIZE)
     if h5py is None:
         name, file = "NumPy's memmap", None

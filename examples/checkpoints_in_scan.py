@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints by orbax from inside a scan: a tap hands the state over every so many steps, and the program goes on while
-orbax writes it. A run that is killed goes on behind its last checkpoint.
+"""Writes checkpoints by orbax from inside a scan: a tap sends the state at intervals, and the program goes on while
+orbax writes the checkpoint. A run that was killed continues behind its last checkpoint.
 
 Usage: python examples/checkpoints_in_scan.py [folder, default build/demo/checkpoints] [steps, default 100]
-Needs orbax-checkpoint (pip install). Again with the same folder and more steps, it goes on with what is there.
+Needs orbax-checkpoint (pip install). A further run with the same folder and more steps continues from the last
+checkpoint.
 """
 
 import sys
@@ -25,13 +26,14 @@ def first() -> State:
 
 
 def trainer(manager: ocp.CheckpointManager) -> Any:
-    """A compiled program: gradient descent with momentum, for the steps whose numbers it gets."""
+    """Returns a compiled program: gradient descent with momentum, for the given step numbers."""
 
     def checkpoint(step: jax.Array, state: State) -> State:
         return callout.tap(save, {"step": step, "state": state})["state"]
 
     def save(record: State) -> None:
-        # Runs on a thread of Callout's. orbax copies what it gets before save() returns, and writes it on one of its own.
+        # This runs on a delivery thread. orbax copies its arguments before save() returns, and writes them on its own
+        # thread.
         manager.save(int(record["step"]), args=ocp.args.StandardSave(record["state"]))
 
     @jax.jit
@@ -47,14 +49,14 @@ def trainer(manager: ocp.CheckpointManager) -> Any:
 
 
 def run(folder: Path, steps: int) -> tuple[int, State]:
-    """Trains until so many steps are done. Returns where it began, and the state at the end."""
+    """Trains until `steps` steps are done. Returns the first step of this run, and the last state."""
     with ocp.CheckpointManager(folder.resolve(), options=ocp.CheckpointManagerOptions(max_to_keep=3)) as manager:
         begin, state = manager.latest_step() or 0, first()
         if begin:
             state = manager.restore(begin, args=ocp.args.StandardRestore(jax.tree.map(np.asarray, state)))
         state = trainer(manager)(state, jnp.arange(begin, steps))
-        callout.barrier_wait()  # the taps' functions have returned; errors of orbax are raised here
-        manager.wait_until_finished()  # orbax has written all
+        callout.barrier_wait()  # waits for the taps' functions, and raises errors of orbax
+        manager.wait_until_finished()  # waits until orbax has written everything
     return begin, state
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A callback raises: how the exception itself comes back, from a call and from a tap.
+"""Shows how the exception of a callback is raised again, from a call and from a tap.
 
 Usage: python examples/errors.py
 """
@@ -32,16 +32,16 @@ def heat(x: jax.Array) -> jax.Array:
 
 
 def with_a_context_manager() -> None:
-    """`reraise()` around whatever runs and waits."""
+    """Uses `reraise()` around the code that runs the program and waits."""
     try:
         with callout.reraise():
             jax.jit(heat)(jnp.float32(20)).block_until_ready()
     except TooHot as error:
-        print(f"reraise():    TooHot, {error.degrees} degrees")  # the object itself, with its attributes
+        print(f"reraise():    TooHot, {error.degrees} degrees")  # the original object, with its attributes
 
 
 def with_callout_jit() -> None:
-    """`callout.jit` is `jax.jit` with `reraise()` in each call."""
+    """Uses `callout.jit`, which is `jax.jit` with `reraise()` in each call."""
     try:
         callout.jit(heat)(jnp.float32(20))
     except TooHot as error:
@@ -49,7 +49,7 @@ def with_callout_jit() -> None:
 
 
 def after_the_fact() -> None:
-    """Code that somebody else wrote caught JAX's exception: the original is still there."""
+    """Reads the original exception after other code has caught JAX's exception."""
     try:
         jax.jit(heat)(jnp.float32(40)).block_until_ready()
     except Exception:  # noqa: BLE001 - JaxRuntimeError, with the original's traceback in its text
@@ -60,7 +60,7 @@ def after_the_fact() -> None:
 
 
 def from_a_tap() -> None:
-    """A tap that fails does not fail the program; the next barrier says so."""
+    """Shows that a failed tap does not fail the program: the next barrier raises the error."""
 
     def watch(value: np.ndarray) -> None:
         check(value)
@@ -75,7 +75,7 @@ def from_a_tap() -> None:
     except callout.TapError as error:
         failed = error
     assert failed is not None
-    assert isinstance(failed, TooHot)  # both: a TapError, and what was raised
+    assert isinstance(failed, TooHot)  # the error is a TapError and a TooHot
     assert failed.count == 2
     print(f"barrier_wait(): {failed.count} taps failed, the last with {failed.__cause__}")
 

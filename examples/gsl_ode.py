@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A solver of a C library inside jit: GSL's adaptive Runge-Kutta method, one lane of a vmap on each core.
+"""Uses a solver of a C library inside jit: GSL's adaptive Runge-Kutta method, one lane of a vmap on each core.
 
 Needs the GNU Scientific Library (Debian: libgsl-dev). Usage: python examples/gsl_ode.py
 """
@@ -59,7 +59,7 @@ def main() -> None:
 
     @jax.jit
     def spread(parameters):
-        """Of the quantity that each orbit conserves."""
+        """Returns the spread of the quantity that each orbit conserves."""
         states = jax.vmap(lambda p: orbit(p, times, tolerance=1e-10))(parameters)
         a, b, c, d = (column[:, None] for column in parameters.T)
         x, y = states[..., 0], states[..., 1]

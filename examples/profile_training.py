@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles a training loop whose callbacks are slow, changes what the report says, and profiles it again.
+"""Profiles a training loop with slow callbacks, makes the changes that the report suggests, and profiles it again.
 
 Usage: python examples/profile_training.py [folder for the timelines, default: a temporary one]
 """
@@ -18,13 +18,13 @@ TARGET = jnp.linspace(-1, 1, 4096)
 
 
 def schedule(step):
-    """A learning rate that is looked up on the host, slowly."""
+    """Looks up a learning rate on the host, slowly."""
     knots = np.linspace(0, STEPS, 20_000)
     return np.float32(np.interp(step, knots, 0.5 * np.cos(knots / STEPS) ** 2))
 
 
 def train(rate, log, every):
-    """A program of STEPS steps: `rate(step)`, and the weights' error to `log`."""
+    """Returns a program of STEPS steps with the learning rate `rate(step)`, which taps the weights' error to `log`."""
 
     @jax.jit
     def program(w):
@@ -57,7 +57,7 @@ def main(folder):
     before = profiled(slow, folder / "before.json.gz")
     rules = {finding.rule for finding in before.report().findings}
     assert "slow_function" in rules, rules
-    # The rate is computed in the program, and a native sink takes every tenth record.
+    # The program now computes the rate, and a native sink takes every tenth record.
     log = callout.sinks.JsonLines(folder / "errors.jsonl")
     after = profiled(train(lambda i: 0.5 * jnp.cos(i / STEPS) ** 2, log, every=10), folder / "after.json.gz")
     held = [sum(row["device_wait"]["total"] for row in each.summary().values()) for each in (before, after)]

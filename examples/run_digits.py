@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the model that train_digits.py exported by the command `callout`, and compares with what JAX returned.
+"""Runs the model that train_digits.py exported by the command `callout`, and compares the results with JAX's.
 
 The command is a C++ program: no Python, no JAX. This script only starts it.
 
@@ -26,7 +26,7 @@ def main(command: str, plugin: str, folder: str = "build/demo") -> None:
     if done.returncode != 0:
         sys.exit(f"the command failed with exit code {done.returncode}")
     lines = done.stdout.splitlines()
-    print("\n".join("  " + line for line in (lines[0], "  ...", *lines[-4:])))  # a tap, and the statistics
+    print("\n".join("  " + line for line in (lines[0], "  ...", *lines[-4:])))  # the lines of a tap, and the statistics
     expected, result = np.load(out / "expected.npz"), np.load(out / "result.npz")
     for name in expected.files:
         np.testing.assert_array_equal(result[name], expected[name], err_msg=name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SciPy inside jit, with a derivative: a Bessel function of any real order, fitted by gradient descent.
+"""Uses SciPy inside jit, with a derivative: fits a Bessel function of any real order by gradient descent.
 
-JAX has no Bessel functions of the first kind of real order. SciPy has; a call costs a third of a microsecond more than
-SciPy itself, so it can be used inside a loop.
+JAX has no Bessel functions of the first kind of real order, but SciPy has. A call costs a third of a microsecond more
+than SciPy itself, so it can be used inside a loop.
 
 Usage: python examples/scipy_in_jit.py
 """
@@ -18,12 +18,12 @@ def _bessel_on_host(order: np.ndarray, x: np.ndarray) -> np.ndarray:
     return scipy.special.jv(order, x).astype(x.dtype)
 
 
-_host = callout.options(_bessel_on_host, numpy_only=True)  # SciPy uses no JAX
+_host = callout.options(_bessel_on_host, numpy_only=True)  # SciPy does not use JAX
 
 
 @jax.custom_jvp
 def bessel(order: jax.Array, x: jax.Array) -> jax.Array:
-    """J_order(x), elementwise. Differentiable in x."""
+    """Returns J_order(x), elementwise. Differentiable in x."""
     order, x = jnp.broadcast_arrays(jnp.asarray(order, jnp.float32), jnp.asarray(x, jnp.float32))
     return callout.pure_callback(_host, jax.ShapeDtypeStruct(x.shape, x.dtype), order, x, vmap_method="broadcast_all")
 
@@ -37,7 +37,7 @@ def _bessel_jvp(primals, tangents):
 
 @jax.jit
 def fit(start: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
-    """The scale s for which J_1.5(s * x) is y: 300 steps of gradient descent, two calls of SciPy and more in each."""
+    """Returns the scale s for which J_1.5(s * x) is y, by 300 steps of gradient descent with several SciPy calls each."""
     loss = jax.grad(lambda scale: jnp.mean((bessel(1.5, scale * x) - y) ** 2))
     return jax.lax.fori_loop(0, 300, lambda _, scale: scale - 0.05 * loss(scale), start)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that Prometheus scrapes: its callbacks' and queues' counters at http://127.0.0.1:PORT/metrics.
+"""Serves the counters of callbacks and queues to Prometheus, at http://127.0.0.1:PORT/metrics.
 
-Usage: serve_metrics.py [PORT [STEPS]]. docs/scale.md says what 1,000 such processes cost.
+Usage: serve_metrics.py [PORT [STEPS]]. docs/scale.md has the costs of 1,000 such processes.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.scraped.release()  # type: ignore[attr-defined]
 
     def log_message(self, *args: object) -> None:
-        """Says nothing: a scrape every few seconds is no news."""
+        """Logs nothing, because Prometheus scrapes every few seconds."""
 
 
 class Server(ThreadingHTTPServer):
@@ -40,7 +40,7 @@ class Server(ThreadingHTTPServer):
 
 @contextlib.contextmanager
 def serving(port: int = 0) -> Iterator[Server]:
-    """The server, until the end of the block. Port 0: one that is free."""
+    """Runs the server until the end of the block. Port 0: a free port."""
     with Server(port) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -52,7 +52,7 @@ def serving(port: int = 0) -> Iterator[Server]:
 
 
 def train(steps: int) -> float:
-    """A loop with a tap, for something to count."""
+    """Runs a loop with a tap, which increases the counters."""
     sink = callout.sinks.Null(name="loss")
 
     @jax.jit
@@ -72,7 +72,7 @@ def main() -> None:
         print(f"http://127.0.0.1:{server.server_port}/metrics", flush=True)
         train(steps)
         if port:
-            threading.Event().wait()  # until it is interrupted
+            threading.Event().wait()  # waits until the process is interrupted
 
 
 if __name__ == "__main__":

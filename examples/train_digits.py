@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small network in one compiled program, and gets out of it everything that one wants to see.
+"""Trains a small network in one compiled program, and observes it by every kind of callback.
 
-A progress bar; files for JSON, Arrow, pandas and TensorBoard, a histogram and a watch for NaN, all by taps that C++ takes; a
-scikit-learn score and a C++ function by calls; where a NaN begins, and a check. Prints what was delivered, where the time
-went and what a callback costs beside JAX's own, draws two pictures, and fails if anything is missing or wrong.
+C++ takes the taps: a progress bar; files for JSON, Arrow, pandas and TensorBoard; a histogram; and a watch for NaN.
+Calls run a scikit-learn score and a C++ function. `locate_nans` finds where a NaN begins, and `error_if` checks for its
+cause. The script prints deliveries, where the time went and the cost of a callback beside JAX's own, draws a picture,
+and fails if anything is missing or wrong.
 
 Usage: python examples/train_digits.py [output folder, default build/demo]
 """
@@ -24,7 +25,7 @@ from pyarrow import ipc
 
 
 def make_sinks(folder: Path) -> training.Sinks:
-    """train.jsonl has everything, steps.arrows and epochs.csv a part; TensorBoard shows both."""
+    """Opens the sinks: train.jsonl gets everything, steps.arrows and epochs.csv a part each, and TensorBoard both parts."""
     shutil.rmtree(folder / "tensorboard", ignore_errors=True)
     board = sinks.TensorBoard(folder / "tensorboard", name="tensorboard")
     records = sinks.JsonLines(folder / "train.jsonl", name="train.jsonl")
@@ -38,7 +39,7 @@ def make_sinks(folder: Path) -> training.Sinks:
 
 
 def train(data: model.Data, opened: training.Sinks) -> tuple[model.Params, training.History, float, callout.profile]:
-    """Runs the program. Returns what it learnt, its history, the time that it took, and where that went."""
+    """Runs the program. Returns the parameters, the history, the time, and a profile of it."""
     program = training.make_program(data, opened)
     state, key = model.start(seed=0), jax.random.key(0)
     print(f"compiling {training.EPOCHS} epochs into one program ...", flush=True)
@@ -46,7 +47,7 @@ def train(data: model.Data, opened: training.Sinks) -> tuple[model.Params, train
     with callout.profile() as profile, callout.reraise():
         start = time.monotonic()
         state, history = jax.block_until_ready(compiled(state, key))
-        callout.barrier_wait()  # every tap has arrived
+        callout.barrier_wait()  # waits until every tap has been delivered
         seconds = time.monotonic() - start
     return state.params, training.History(*map(np.asarray, history)), seconds, profile
 
@@ -79,12 +80,11 @@ def main() -> None:
         f"Test accuracy {history.accuracy[-1]:.1%}."
     )
     plot.draw(records, history, summary, folder / "digits.png")
-    some = (seconds / 2, seconds / 2 + 0.05)
-    profile.picture(folder / "timeline.png", title="Callbacks of some steps in the middle", between=some)
     profile.save(folder / "timeline.json.gz")
     print(f"{summary}  {stream.num_rows} rows and {stream.num_columns} columns in steps.arrows.")
     print(
-        f"pictures: {folder / 'digits.png'}, {folder / 'timeline.png'}; tensorboard --logdir {folder / 'tensorboard'}"
+        f"picture: {folder / 'digits.png'}; timeline for https://ui.perfetto.dev: {folder / 'timeline.json.gz'}; "
+        f"tensorboard --logdir {folder / 'tensorboard'}"
     )
     if wrong:
         sys.exit("WRONG:\n  " + "\n  ".join(wrong))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks links in Markdown, paths and ranges of JAX's versions in all files, and every code block of README.md and docs/.
 
-Python runs (doc_python.py), C and C++ are compiled (doc_cpp.py), commands of the shell are looked up (doc_shell.py), CMake
-and Rust are held against the projects that they are part of (doc_projects.py). Only `text` is free.
+Python blocks run (doc_python.py), C and C++ blocks are compiled (doc_cpp.py), shell commands must exist (doc_shell.py),
+and CMake and Rust blocks are checked against their projects (doc_projects.py). Only `text` blocks are unchecked.
 """
 
 import re
@@ -20,7 +20,7 @@ from doc_shell import shell_problems
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`[^`\n]*`")
-# A file by its suffix, or whatever is in backquotes.
+# The folders whose paths are checked: paths with a file's suffix, and all paths in backquotes.
 FOLDERS = (
     "src|python/callout|python/pure|python/src|include/callout|tests|docs|scripts|ci|benchmarks|examples|software_gpu"
 )
@@ -33,10 +33,10 @@ CHECKS = {
     **dict.fromkeys(("sh", "console"), shell_problems),
     **dict.fromkeys(("cmake", "rust"), project_problems),
 }
-# What holds the versions of JAX that Callout is tested with, and what says them elsewhere.
+# The file with the tested versions of JAX, and patterns of ranges of versions in other files.
 VERSIONS = "python/callout/_jax_compat/versions.py"
 RANGE = re.compile(r"\bjax(?:lib)?\b[^\w\n]{1,5}([\d.]+\d)\s+to\s+(?:(?://|#)\s*)?([\d.]+\d)", re.IGNORECASE)
-CELL = re.compile(r"\b3\.\d+t?:(\d[\d.]*\d)")  # MINOR:JAX of scripts
+CELL = re.compile(r"\b3\.\d+t?:(\d[\d.]*\d)")  # MINOR:JAX in scripts
 
 
 def tracked_files(*patterns: str) -> list[Path]:
@@ -46,7 +46,7 @@ def tracked_files(*patterns: str) -> list[Path]:
 
 
 def anchors(path: Path) -> set[str]:
-    """Headings as the anchors that hosting sites give them."""
+    """Returns the anchors that hosting sites give to the page's headings."""
     text = BLOCK.sub("", path.read_text())
     headings = re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -74,7 +74,7 @@ def stale_paths(path: Path) -> Iterator[str]:
 
 
 def tested_versions() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The oldest and the newest JAX, the latter without its patch."""
+    """Returns the oldest and the newest tested JAX, the latter without its patch version."""
     text = (ROOT / VERSIONS).read_text()
     oldest, newest = (
         re.findall(rf"^{name} = \((.*)\)$", text, re.MULTILINE)[0] for name in ("OLDEST_TESTED", "NEWEST_TESTED")
@@ -87,7 +87,7 @@ def version(text: str) -> tuple[int, ...]:
 
 
 def stale_versions(path: Path) -> Iterator[str]:
-    """Ranges of JAX's versions, lists of them in scripts, and the requirement, which are not what VERSIONS says."""
+    """Yields ranges of JAX's versions, lists of them in scripts, and the requirement, if they differ from VERSIONS."""
     oldest, newest = tested_versions()
     text = path.read_text()
     told = [(match.start(), version(match[1]), version(match[2])) for match in RANGE.finditer(text)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that public names say what they take, return and raise, with an example, and runs these examples.
+"""Checks that public names document arguments, results and errors, with an example, and runs these examples.
 
-Examples are doctests with `callout`, `jax`, `jnp` and `np` at hand, each in a process of its own and in an empty folder: an
-example that works only after another one is found, and one that ends its process does not hide the others. A fork server
-that has imported the modules starts the processes. Examples of the GPU's modules need a GPU and are only parsed.
+Examples are doctests with `callout`, `jax`, `jnp` and `np` as globals. Each runs in its own process and in an empty
+folder, so that an example cannot depend on another one, and an example that crashes does not hide the others. A fork
+server that has imported the modules starts the processes. Examples of the GPU modules need a GPU, and are only parsed.
 """
 
 import ast
@@ -29,13 +29,13 @@ import numpy as np
 REFERENCE = Path(__file__).resolve().parent.parent / "docs/reference"
 MODULES = ["buffer_callback", "cpp", "cuda", "ffi", "host", "host_callback", "numba", "numba_cuda", "progress", "sinks"]
 OF_THE_GPU = {"callout.cuda", "callout.numba_cuda"}
-# They hand out what is there.
+# These functions raise nothing.
 RAISE_NOTHING = {
     *("callout.cmake_dir", "callout.include_dir", "callout.last_error", "callout.report", "callout.stats"),
     *("callout.host_callback.install", "callout.progress.PBar", "callout.sinks.Null"),
     "callout.ffi.register_ffi_target_as_batch_partitionable",
 }
-# What other functions return, and what programs pass to callbacks.
+# Classes whose objects are returned by other functions, or passed to callbacks.
 MADE_BY_OTHERS = {
     *("callout.buffer_callback.Buffer", "callout.buffer_callback.ExecutionContext", "callout.cpp.Function"),
     *("callout.cuda.Function", "callout.cuda.HostFunction", "callout.numba.NumbaKernel"),
@@ -49,7 +49,7 @@ FLAGS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL | doctest.NORMALIZE_W
 
 
 def public_objects() -> Iterator[tuple[str, Any]]:
-    """Functions and classes of Callout's own; what modules pass on from JAX has JAX's documentation."""
+    """Yields Callout's own functions and classes, without those that modules re-export from JAX."""
     modules = [callout, *(importlib.import_module(f"callout.{name}") for name in MODULES)]
     for module in modules:
         for name in getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]:
@@ -66,7 +66,7 @@ def text_of(value: Any) -> str:
 
 
 def lacking(name: str, value: Any) -> list[str]:
-    """The sections that the docstring should have, and has not."""
+    """Returns the sections that the docstring lacks."""
     text = text_of(value)
     if not text:
         return ["a docstring"]
@@ -124,7 +124,7 @@ class RunningExample:
         self.deadline = time.monotonic() + TIME_LIMIT_S
 
     def end(self) -> str:
-        """Returns what is wrong with the example, and "" if nothing is."""
+        """Waits for the example, and returns its error, or ""."""
         self.process.join(max(0.0, self.deadline - time.monotonic()))
         code = self.process.exitcode
         self.process.kill()
@@ -139,7 +139,7 @@ class RunningExample:
 def problems_of_examples(texts: dict[str, str]) -> Iterator[str]:
     """Runs the examples in these docstrings, some at once."""
     waiting = list(texts.items())
-    running: list[RunningExample] = []  # the oldest first
+    running: list[RunningExample] = []  # oldest first
     while waiting or running:
         while waiting and len(running) < AT_ONCE:
             running.append(RunningExample(*waiting.pop(0)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code blocks of a Markdown page, each with what the HTML comment on the line before it says of it."""
+"""Reads the code blocks of a Markdown page, each with the HTML comment on the line before it, its mark."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ BLOCK = re.compile(r"^(?:<!-- ([^\n]+) -->\n)?```([\w-]*)[^\n]*\n(.*?)^```", re.
 
 @dataclass(frozen=True)
 class Block:
-    """One block. `line` is the page's line on which its code begins."""
+    """A code block. `line`: the page's line on which the code begins."""
 
     mark: str
     language: str

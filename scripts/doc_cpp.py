@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the C and C++ blocks of a page against the public headers, without making code of them.
+"""Compiles the C and C++ blocks of a page against the public headers, without generating code.
 
-The blocks of one language are one translation unit. `<!-- in: SIGNATURE -->` on the line before a block makes it the body of
-that function, whose parameters are the names that the text around the block speaks of.
+The blocks of one language are one translation unit. `<!-- in: SIGNATURE -->` on the line before a block makes the block
+the body of a function with this signature, whose parameters are names from the text around the block.
 """
 
 import os
@@ -26,7 +26,7 @@ WARNINGS = ["-Werror=format", "-Werror=return-type", "-Werror=incompatible-point
 
 
 def cpp_problems(path: Path, name: str) -> Iterator[str]:
-    """What the compiler says of the C and C++ blocks of the page at `path`, which messages call `name`."""
+    """Yields the compiler's errors for the C and C++ blocks of the page at `path`, which messages call `name`."""
     for language in COMPILERS:
         found = [block for block in blocks(path) if block.language == language]
         if not found:
@@ -51,7 +51,7 @@ def compiler(language: str) -> list[str]:
 
 
 def unit(found: list[Block], name: str) -> str:
-    """The blocks one after another, with the includes of bodies in front of all."""
+    """Joins the blocks to a translation unit, with the includes of function bodies first."""
     bodies = [block for block in found if block.mark]
     text = "".join(line for block in bodies for line in INCLUDE.findall(block.code))
     for block in found:

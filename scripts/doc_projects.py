@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the blocks of a page that are part of a project: CMake takes its own, Rust's are in the example of their mark."""
+"""Checks the CMake and Rust blocks of a page: CMake configures its blocks, and Rust blocks are parts of marked files."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ SOURCE = re.compile(r"\b[\w/]+\.cc\b")
 
 
 def project_problems(path: Path, name: str) -> Iterator[str]:
-    """What is wrong with the CMake and Rust blocks of the page at `path`, which messages call `name`."""
+    """Yields the errors of the CMake and Rust blocks of the page at `path`, which messages call `name`."""
     for block in blocks(path):
         if block.language == "cmake" and (error := configure(block.code)):
             yield f"{name}:{block.line}: CMake: {error}"
@@ -42,5 +42,5 @@ def configure(code: str) -> str:
 
 
 def essence(code: str) -> str:
-    """Rust without what its formatter decides, and without `pub`."""
+    """Returns Rust code without comments, `pub`, and whatever the formatter decides."""
     return re.sub(r",(?=[)}])", "", re.sub(r"//[^\n]*|\bpub\b|\s+", "", code))

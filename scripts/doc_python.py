@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the Python blocks of a page, in order, in one fresh interpreter and an empty folder.
 
-The comment before a block may say that it needs something. `<!-- needs the package NAME -->`: the block runs where the
-package is. `<!-- needs a GPU -->` and `<!-- needs an account -->`: it does not run here. `<!-- runs in two processes -->`:
-it runs by itself, in two processes whose environment has RANK and COORDINATOR. A block that does not run must compile, and
-the names of `callout` in it must exist.
+The comment before a block may name requirements. `<!-- needs the package NAME -->`: the block runs if the package is
+installed. `<!-- needs a GPU -->` and `<!-- needs an account -->`: the block does not run here. `<!-- runs in two
+processes -->`: the block runs alone, in two processes whose environment has RANK and COORDINATOR. A block that does not
+run must compile, and the names of `callout` in it must exist.
 """
 
 import ast
@@ -28,7 +28,7 @@ PACKAGE = re.compile(r"needs the package (\w+)")
 
 
 def python_problems(path: Path, name: str) -> Iterator[str]:
-    """What fails in the Python blocks of the page at `path`, which messages call `name`."""
+    """Yields the failures of the Python blocks of the page at `path`, which messages call `name`."""
     program = ""
     count = 0
     for block in blocks(path):
@@ -51,12 +51,12 @@ def python_problems(path: Path, name: str) -> Iterator[str]:
 
 
 def at_its_line(program: str, block: Block) -> str:
-    """Blank lines keep the line numbers of tracebacks those of the page."""
+    """Adds blank lines, so that tracebacks have the page's line numbers."""
     return program + "\n" * (block.line - 1 - program.count("\n")) + block.code
 
 
 def run(programs: list[str], name: str) -> Iterator[str]:
-    """Runs the programs at once; messages and tracebacks call them `name`."""
+    """Runs the programs concurrently; messages and tracebacks call them `name`."""
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("localhost", 0)) as reserved:
         address = f"localhost:{reserved.getsockname()[1]}"
         reserved.close()
@@ -80,7 +80,7 @@ def run(programs: list[str], name: str) -> Iterator[str]:
 
 
 def unsound(block: Block, name: str) -> Iterator[str]:
-    """Why a block that does not run could not run anywhere."""
+    """Yields the errors of a block that does not run: bad syntax, unknown names."""
     try:
         tree = ast.parse(block.code)
     except SyntaxError as error:
@@ -92,7 +92,7 @@ def unsound(block: Block, name: str) -> Iterator[str]:
 
 
 def is_python(code: str) -> bool:
-    """True for text that is a program, not a word or two that happen to be one."""
+    """Returns True for a program, but not for a few words that happen to parse."""
     try:
         tree = ast.parse(code)
     except SyntaxError:
@@ -101,7 +101,7 @@ def is_python(code: str) -> bool:
 
 
 def missing_name(dotted: str) -> str:
-    """`dotted`, if it is a name of Callout's that does not exist, else ""."""
+    """Returns `dotted` if it is a name of Callout's that does not exist, else ""."""
     first, *rest = dotted.split(".")
     if first != "callout" or not all(part.isidentifier() for part in rest):
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the shell blocks of a page: bash reads them, and the targets of make and the options of `callout` in them exist."""
+"""Checks the shell blocks of a page: bash parses them, and their make targets and options of `callout` exist."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ SEPARATORS = {"|", "||", "&&", ";"}
 
 
 def shell_problems(path: Path, name: str) -> Iterator[str]:
-    """What is wrong with the shell blocks of the page at `path`, which messages call `name`."""
+    """Yields the errors of the shell blocks of the page at `path`, which messages call `name`."""
     for block in blocks(path):
         if block.language not in {"sh", "console"}:
             continue
@@ -38,7 +38,7 @@ def commands(block: Block) -> list[str]:
 
 
 def shell_words(line: str) -> list[str]:
-    """Words of the first command of a line."""
+    """Returns the words of the first command of a line."""
     words = shlex.split(line, comments=True)
     end = next((i for i, word in enumerate(words) if word in SEPARATORS), len(words))
     return words[:end]
@@ -61,7 +61,7 @@ def wrong_words(words: list[str]) -> str:
 
 @cache
 def command_options() -> dict[str, set[str]]:
-    """The options of each subcommand, as its source declares them, itself or by functions that it calls."""
+    """Returns the options of each subcommand, which its source declares, itself or by functions that it calls."""
     functions = {match[1]: match[3] for match in FUNCTION.finditer(COMMAND.read_text())}
 
     def options(body: str) -> set[str]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unpacks what the build needs of a pinned wheel into a cache directory.
+"""Unpacks the files that the build needs from a pinned wheel into a cache directory.
 
-Usage: python fetch_wheel.py xla-ffi|xla-cpu-pjrt|jax-cuda13-pjrt|cuda-headers CACHE_DIR. CMake runs it at
-configure; it does nothing when the files are there already. pip's own settings say which index the wheel comes from.
+Usage: python fetch_wheel.py xla-ffi|xla-cpu-pjrt|jax-cuda13-pjrt|cuda-headers CACHE_DIR. CMake runs the script at
+configure. The script does nothing if the files exist. pip's settings choose the package index.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements"
 
 @dataclasses.dataclass(frozen=True)
 class Wheel:
-    """`files`: (names in the wheel, where they go; groups of the name may be used)."""
+    """A pinned wheel. `files`: (pattern of names in the wheel, destination, which may use the pattern's groups)."""
 
     distribution: str
     requirement: str
@@ -116,7 +116,7 @@ def main() -> None:
         try:
             unpacked.rename(final)
         except OSError:
-            # Another configure was faster; its copy is as good as ours.
+            # Another configure was faster. Keep its copy.
             if not final.exists():
                 raise
 

@@ -30,7 +30,7 @@ except ImportError:
     sys.exit("has no venv module")
 if not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists():
     sys.exit("has no Python.h")
-# Of a virtual environment, the interpreter that it was made with.
+# For a virtual environment, print the interpreter that it was made with.
 print(getattr(sys, "_base_executable", sys.executable))
 '
 for candidate in "${candidates[@]}"; do

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs Python packages from the package index. Usage: install_packages.sh PYTHON ARGUMENTS_OF_PIP_INSTALL...
-# uv does it where it can be had: it fetches and unpacks in parallel, and keeps what it unpacked for the next environment,
-# which takes a fifth of the time. Otherwise pip does it.
+# The script uses uv if available: uv downloads and unpacks in parallel, and caches unpacked packages for the next
+# environment, which takes a fifth of the time. Otherwise it uses pip.
 set -euo pipefail
 python=$1
 shift
 cd "$(dirname "$0")/.."
 pip=("$python" -m pip --disable-pip-version-check --no-input)
 
-# Where pip looks for packages, uv looks, too.
+# uv gets pip's package index.
 index=${PIP_INDEX_URL:-$("${pip[@]}" config get global.index-url 2> /dev/null || true)}
 [[ -z $index ]] || export UV_DEFAULT_INDEX=$index
 [[ -z ${PIP_FIND_LINKS:-} ]] || export UV_FIND_LINKS=$PIP_FIND_LINKS

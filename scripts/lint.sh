@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every check that needs no execution of our code, and reports all failures at the end.
+# Runs every check that does not execute Callout's code, and reports all failures at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin=.venv/bin
@@ -33,9 +33,9 @@ clang_tidy() {
   mapfile -t sources < <(git ls-files --cached --others --exclude-standard -- \
     'src/*.cc' 'tools/*.cc' ':!src/*_test.cc' ':!tools/*_test.cc' ':!tools/no_npz.cc' ':!src/testing' \
     ':!src/*/testdata/*')
-  # A dozen files at a time, as the tests' build joins them, take a seventh of the time.
+  # Units of a dozen files, which the tests' build joins, take a seventh of the time.
   units=$("$bin"/python scripts/tidy_units.py build/dev "${sources[@]}") || return 1
-  # The compiler's own warning takes the place of bugprone-reserved-identifier, which takes a quarter of the time.
+  # The compiler's own warning replaces bugprone-reserved-identifier, which would take a quarter of the time.
   xargs -d '\n' -n 1 -P "$(nproc)" clang-tidy --quiet -p build/dev --checks=-bugprone-suspicious-include \
     --header-filter='(include/callout|src|tools)/.*\.(h|cc)$' \
     --extra-arg=-Wthread-safety --extra-arg=-Wreserved-identifier --extra-arg=-Wno-unknown-warning-option \
@@ -54,7 +54,6 @@ check ruff-format "$bin"/ruff format --check --diff "${python_code[@]}"
 check mypy "$bin"/mypy
 check codespell "$bin"/codespell
 check layers "$bin"/python scripts/check_layers.py
-check summaries "$bin"/python scripts/check_summaries.py
 check shell bash -n "${scripts[@]}"
 check functions-over-60-lines functions
 check clang-tidy clang_tidy

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rooms, and which of them depend on which: folders of src, modules and packages of python/callout.
+"""Computes the dependences between rooms: folders of src, and modules and packages of python/callout.
 
 Usage: python scripts/rooms.py
-Prints how many there are, how many arrows between them, and their circles. check_layers.py checks the arrows.
+Prints the numbers of rooms and of arrows (dependences), and the cycles. check_layers.py checks the arrows.
 """
 
 import ast
@@ -12,14 +12,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python/callout"
-DOOR = "callout"  # what the package itself has: it imports what is public
+DOOR = "callout"  # the room of the package's own __init__.py, which imports public modules
 INCLUDE = re.compile(r'#\s*include\s*"([\w/]+)/')
 
-Arrows = dict[tuple[str, str], list[str]]  # (room, room that it needs) -> places
+Arrows = dict[tuple[str, str], list[str]]  # (room, room that it needs) -> source lines
 
 
 def python_arrows() -> Arrows:
-    """Imports between rooms of the package, those inside functions and of types too."""
+    """Returns the imports between rooms of the package, including those inside functions and for types."""
     arrows: Arrows = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         own = room_of(path)
@@ -31,7 +31,7 @@ def python_arrows() -> Arrows:
 
 
 def room_of(path: Path) -> str:
-    """The room that a file of the package is in."""
+    """Returns the room of a file of the package."""
     first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     return DOOR if first == "__init__" else first
 
@@ -63,7 +63,7 @@ def _is_room(name: str) -> bool:
 
 
 def source_arrows() -> Arrows:
-    """Includes between folders of src, but for those of tests."""
+    """Returns the includes between folders of src, without those of tests."""
     arrows: Arrows = {}
     source = ROOT / "src"
     rooms = {path.parent.relative_to(source).as_posix() for path in source.rglob("*.cc")}
@@ -79,7 +79,7 @@ def source_arrows() -> Arrows:
 
 
 def circles(arrows: Mapping[tuple[str, str], object]) -> list[list[str]]:
-    """Rooms that need each other, by whatever way."""
+    """Returns groups of rooms that need each other, directly or indirectly."""
     needs: dict[str, set[str]] = {}
     for room, needed in arrows:
         needs.setdefault(room, set()).add(needed)
@@ -102,7 +102,7 @@ def _reached(room: str, needs: Mapping[str, set[str]]) -> set[str]:
 
 
 def floors(arrows: Mapping[tuple[str, str], object]) -> list[list[str]]:
-    """The rooms, each as low as what it needs lets it be. There are no circles."""
+    """Returns the rooms by floor, each directly above the rooms that it needs. Requires that there are no cycles."""
     left = {room for arrow in arrows for room in arrow}
     result = []
     while left:

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the Python tests in parts, one more at a time than there are cores (JOBS), since a test mostly uses one and some
-# wait: those of whole processes, those of the fuzzer, and six parts of the others. Each part's output comes when it has
-# ended. Usage: run_tests.sh SETS|all PYTHON LOGS [LEFT_OUT...]
+# Runs the Python tests in parts, one more at a time than there are cores (JOBS), because a test mostly uses one core
+# and some tests wait. The parts are tests of whole processes, tests of the fuzzer, and six parts of the others. Each
+# part's output is printed when the part has ended. Usage: run_tests.sh SETS|all PYTHON LOGS [LEFT_OUT...]
 # SETS: at most so many parameter sets of each test function, without the tests that are marked slow.
 # LEFT_OUT: gpu_* leaves out the files test_gpu_*.py.
 set -euo pipefail
@@ -24,7 +24,7 @@ wanted() { # FILE LEFT_OUT...
   done
 }
 
-# What whole processes do takes longest: it comes first.
+# Tests of whole processes take longest, so they start first.
 process=process python=(python-{0..5}) count=0
 for file in tests/process/test_*.py; do ! wanted "$file" "$@" || process+=" $file"; done
 for file in tests/python/*/test_*.py; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: system_packages.sh PACKAGE:HEADER... PACKAGE:@COMMAND... PACKAGE:LIBRARY.so...  Installs Debian packages whose
-# header the compiler does not find, whose command is missing, or whose library the linker does not know, where that is possible without asking. Otherwise CMake fetches the sources,
-# or tests are skipped.
+# header the compiler does not find, whose command is missing, or whose library the linker does not find, if this is
+# possible without a prompt. Otherwise CMake fetches the sources, or tests are skipped.
 set -euo pipefail
 
 command -v "${CXX:-g++}" > /dev/null || {

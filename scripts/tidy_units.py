@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what a build compiles to cover the given sources: files that join a dozen of them parse their headers once."""
+"""Prints the translation units of a build that cover the given sources. A joined unit parses common headers once."""
 
 import argparse
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def sources_of(unit: Path) -> set[Path]:
-    """What a unit compiles: the files that a joined one includes, or itself."""
+    """Returns the sources that a unit compiles: the files that a joined unit includes, or the unit itself."""
     if unit.parent.name != "Unity":
         return {unit}
     return {Path(name).resolve() for name in re.findall(r'#include "(.*\.cc)"', unit.read_text())}

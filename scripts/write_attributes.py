@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the core's tables of attributes, dtypes and statistics say elsewhere.
+"""Writes copies of the core's tables of attributes, dtypes and statistics into other files.
 
-That is the tables of docs/abi.md and docs/taps.md, the lists of src/core/ffi/handlers.h, and python/pure/_ext/tables.py,
-which is the tables themselves for the pure-Python wheel. Run it, with the package and its extension installed, after a
-change of these tables. `--check` only tells whether something is stale.
+The copies are tables in docs/abi.md and docs/taps.md, lists in src/core/ffi/handlers.h, and python/pure/_ext/tables.py,
+which has the tables of calls and taps for the pure-Python wheel. Run the script, with the package and its extension
+installed, after a change of these tables. `--check` only reports stale copies.
 """
 
 import inspect
-import pprint
 import re
 import runpy
-import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,29 +32,15 @@ PURE = "python/pure/_ext/tables.py"
 PURE_HEAD = '''# SPDX-License-Identifier: Apache-2.0
 # Generated: python scripts/write_attributes.py
 # ruff: noqa: E501
-"""The tables of the FFI targets' attributes, and of dtypes: XLA's short names with those of NumPy, and bits."""
+# fmt: off
+"""The attributes of calls and taps, the fields of payloads, the numbers of stats(), and dtypes: their names and bits."""
 
 from __future__ import annotations
 
 from typing import Any
 
 '''
-PURE_TAIL = '''
-
-def target_attributes() -> dict[str, list[dict[str, Any]]]:
-    """The rows of each FFI target's table of attributes."""
-    return TARGET_ATTRIBUTES
-
-
-def callback_metrics() -> list[tuple[str, str, str, str, str]]:
-    """(key, name, type, help, column) each."""
-    return CALLBACK_METRICS
-
-
-def queue_metrics() -> list[tuple[str, str, str, str, str]]:
-    """(key, name, type, help, column) each."""
-    return QUEUE_METRICS
-'''
+PURE_TARGETS = ("callout.v1.call", "callout.v1.tap")
 
 
 def _attribute(name: str, meaning: str, **differs: Any) -> dict[str, Any]:
@@ -131,12 +115,19 @@ def _list(match: re.Match[str]) -> str:
     return "".join(f"/// {line}\n" for line in lines)
 
 
-def _python(name: str, kind: str, value: object) -> str:
-    return f"{name}: {kind} = {pprint.pformat(value, width=WIDTH - 2, sort_dicts=False)}\n"
+def _python(name: str, kind: str, value: Mapping[str, object] | Sequence[object]) -> str:
+    """Formats a mapping in full lines, and a sequence with a line for each item."""
+    if isinstance(value, Mapping):
+        text = ", ".join(f"{key!r}: {item!r}" for key, item in value.items())
+        lines, begin, end = textwrap.wrap(text, WIDTH - 4, break_long_words=False), "{", "}"
+    else:
+        lines, begin, end = [f"{item!r}," for item in value], "[", "]"
+    inside = "".join(f"    {line}\n" for line in lines)
+    return f"{name}: {kind} = {begin}\n{inside}{end}\n"
 
 
 def _row(row: Mapping[str, Any], indent: str = "    ") -> str:
-    """A row of a table of attributes, in one line; those of a dictionary have lines of their own."""
+    """Formats a row of a table of attributes in one line; a dictionary's rows have lines of their own."""
     usual = _attribute(row["name"], row["meaning"])
     said = [repr(row["name"]), repr(row["meaning"])]
     said += [f"{key}={value!r}" for key, value in row.items() if key != "entries" and value != usual[key]]
@@ -151,26 +142,31 @@ def _attributes(name: str, kind: str, value: Mapping[str, Any]) -> str:
         f"    {target!r}: [\n{''.join(_row(row, '        ') for row in table)}    ],\n"
         for target, table in value.items()
     )
-    return f"# fmt: off\n{name}: {kind} = {{\n{rows}}}\n# fmt: on\n"
+    return f"{name}: {kind} = {{\n{rows}}}\n"
 
 
 def _missing(pattern: re.Pattern[str], text: str) -> list[str]:
-    """What a file has to tell of, and does not."""
+    """Returns the names that a file must mention, and does not. The list of handlers leaves out payloads."""
     told = {match[1] if pattern is LIST else match[2] for match in pattern.finditer(text)}
     if pattern is COUNTERS:
         return sorted({"callback", "queue"} - told)
     alike = [tables()[target] for target in told]
-    return [target for target, table in tables().items() if table not in alike]
+    payloads = _ext.program_kinds() if pattern is LIST else {}
+    return [name for name, table in tables().items() if table not in alike and name not in payloads]
 
 
-def _pure() -> dict[str, tuple[str, object]]:
-    """The names of the pure tables, their types and values."""
+def _pure() -> dict[str, tuple[str, Any]]:
+    """Returns the names of the pure tables with their types and values."""
     return {
         "DTYPE_NAMES": ("dict[str, str]", _ext.DTYPE_NAMES),
         "SUB_BYTE_BITS": ("dict[str, int]", _ext.SUB_BYTE_BITS),
         "CALLBACK_METRICS": ("list[tuple[str, str, str, str, str]]", _ext.callback_metrics()),
         "QUEUE_METRICS": ("list[tuple[str, str, str, str, str]]", _ext.queue_metrics()),
-        "TARGET_ATTRIBUTES": ("dict[str, list[dict[str, Any]]]", _ext.target_attributes()),
+        "TARGET_ATTRIBUTES": (
+            "dict[str, list[dict[str, Any]]]",
+            {target: _ext.target_attributes()[target] for target in PURE_TARGETS},
+        ),
+        "PROGRAM_KINDS": ("dict[str, list[dict[str, Any]]]", _ext.program_kinds()),
     }
 
 
@@ -183,15 +179,14 @@ def _pure_is_stale() -> bool:
 
 def _write_pure() -> None:
     tables_of = "\n".join(
-        (_attributes if name == "TARGET_ATTRIBUTES" else _python)(name, kind, value)
+        (_attributes if name in ("TARGET_ATTRIBUTES", "PROGRAM_KINDS") else _python)(name, kind, value)
         for name, (kind, value) in _pure().items()
     )
-    (ROOT / PURE).write_text(f"{PURE_HEAD}\n{inspect.getsource(_attribute)}\n\n{tables_of}{PURE_TAIL}")
-    subprocess.run(["ruff", "format", "--quiet", PURE], check=True, cwd=ROOT)
+    (ROOT / PURE).write_text(f"{PURE_HEAD}\n{inspect.getsource(_attribute)}\n\n{tables_of}")
 
 
 def main() -> int:
-    """Writes the files, or tells which are stale."""
+    """Writes the files, or with `--check` prints which are stale."""
     stale = []
     if _pure_is_stale():
         stale.append(PURE)

@@ -4,14 +4,16 @@
 #include <algorithm>
 #include <span>
 
+#include "core/base/cat.h"
+
 namespace callout::tools {
 namespace {
 
 Status CheckType(size_t number, const pjrt::ArrayType& type, const pjrt::ArrayType& expected,
                  const std::string& source) {
   if (type == expected) return OkStatus();
-  return InvalidArgument("callout: argument " + std::to_string(number) + " of the program is " + expected.ToString() +
-                         ", got " + type.ToString() + " from '" + source + "'");
+  return InvalidArgument(internal::Cat("callout: argument ", number, " of the program is ", expected.ToString(),
+                                       ", got ", type.ToString(), " from '", source, "'"));
 }
 
 }  // namespace
@@ -31,9 +33,9 @@ Result<std::vector<Array>> ReadArguments(const std::vector<std::string>& texts,
     if (arrays.size() < expected.size()) {
       hint = "; for example --arg '" + expected[arrays.size()].ToString() + "=random:0'";
     }
-    return InvalidArgument("callout: the program takes " + std::to_string(expected.size()) + " arguments " +
-                           (expected.empty() ? "(none)" : Listed(expected)) + ", got " + std::to_string(arrays.size()) +
-                           hint);
+    return InvalidArgument(internal::Cat("callout: the program takes ", expected.size(), " arguments ",
+                                         expected.empty() ? "(none)" : Listed(expected), ", got ", arrays.size(),
+                                         hint));
   }
   return arrays;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arguments of a program, from what was given for them.
+// Reads the arguments of a program from the texts of a command line.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace callout::tools {
 
-/// Each text is what `source` reads. InvalidArgument for other numbers of arrays and other types than `expected`, with
-/// what was expected; else what reading them gives.
+/// Reads arrays with `source`. InvalidArgument, with the expected types, if their number or types differ from
+/// `expected`; other errors are those of reading.
 Result<std::vector<Array>> ReadArguments(const std::vector<std::string>& texts,
                                          const std::vector<pjrt::ArrayType>& expected, ArraySource& source);
 

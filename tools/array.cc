@@ -5,6 +5,7 @@
 
 #include "callout/elements.h"
 #include "callout/text.h"
+#include "core/base/cat.h"
 
 namespace callout::tools {
 
@@ -25,9 +26,7 @@ Result<int64_t> ElementCount(const pjrt::ArrayType& type) {
 }
 
 std::string Listed(const std::vector<pjrt::ArrayType>& types) {
-  std::string text;
-  for (const pjrt::ArrayType& type : types) text += (text.empty() ? "" : ", ") + type.ToString();
-  return "(" + text + ")";
+  return internal::Cat("(", internal::Join(types, ", ", &pjrt::ArrayType::ToString), ")");
 }
 
 Array MakeArray(pjrt::ArrayType type) {
@@ -38,7 +37,7 @@ Array MakeArray(pjrt::ArrayType type) {
 
 namespace {
 
-// `bytes` is where the elements are put that have less than a byte. Borrowed: of both.
+// Returns a view of the array. Sub-byte elements are packed into `bytes`. Borrowed: valid as long as both.
 callout_buffer AsBuffer(const Array& array, std::vector<std::byte>& bytes) {
   callout_buffer buffer = {};
   buffer.dtype = static_cast<uint32_t>(array.type.dtype);
@@ -59,13 +58,14 @@ callout_buffer AsBuffer(const Array& array, std::vector<std::byte>& bytes) {
 
 void AppendJson(const Array& array, std::string& text) {
   std::vector<std::byte> bytes;
-  if (!callout::AppendJson(AsBuffer(array, bytes), text).ok()) std::abort();  // no array has such elements
+  // No Array has elements that AppendJson rejects.
+  if (!callout::AppendJson(AsBuffer(array, bytes), text).ok()) std::abort();
 }
 
 std::string ToText(const Array& array) {
   std::vector<std::byte> bytes;
   const Result<std::string> text = ArrayText(AsBuffer(array, bytes));
-  if (!text.ok()) std::abort();  // no array has such elements
+  if (!text.ok()) std::abort();  // No Array has elements that ArrayText rejects.
   return *text;
 }
 

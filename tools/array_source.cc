@@ -18,19 +18,19 @@ bool IsArchive(std::string_view bytes) { return bytes.starts_with("PK"); }
 Result<std::string> ReadArrayFile(const std::string& path) {
   Result<std::string> bytes = ReadFile(path, "the array");
   if (bytes.ok()) return bytes;
-  return Status(bytes.status().code(), std::string(bytes.status().message()) +
-                                           " (an array is a .npy or .npz file, FILE.npz:NAME, '-' for standard input, "
-                                           "or f32[2,3]=0.5 and the like)");
+  return bytes.status().WithMessage(std::string(bytes.status().message()) +
+                                    " (an array is a .npy or .npz file, FILE.npz:NAME, '-' for standard input, "
+                                    "or f32[2,3]=0.5 and the like)");
 }
 
-// Looks at the type before there are elements: they may be more than there is memory.
+// Checks the type before allocating elements, which may exceed the memory.
 Result<Array> ReadSpec(const std::string& text, std::span<const pjrt::ArrayType> wanted) {
   CALLOUT_ASSIGN_OR_RETURN(pjrt::ArrayType type, ParseArrayType(text.substr(0, text.find('='))));
   if (wanted.empty() || type != wanted.front()) return Array{std::move(type), {}};
   return ParseSpec(text);
 }
 
-// Elements of the arrays that come, where a file does not say.
+// Returns the element types of the wanted arrays, for files with raw elements.
 std::vector<DType> ElementsOf(std::span<const pjrt::ArrayType> wanted) {
   std::vector<DType> types;
   for (const pjrt::ArrayType& type : wanted) types.push_back(type.dtype);
@@ -39,7 +39,7 @@ std::vector<DType> ElementsOf(std::span<const pjrt::ArrayType> wanted) {
 
 }  // namespace
 
-// A file, and which of its arrays; `name` is empty for all.
+// A file, and the name of one of its arrays. An empty name stands for all arrays of the file.
 struct ArraySource::Reference {
   std::string path;
   std::string name;
@@ -56,7 +56,7 @@ struct ArraySource::Reference {
 Result<NamedArrays> ArraySource::ReadArchive(const Reference& reference, const std::vector<DType>& raw) {
   if (reference.path != kStandardInput) return ReadNpz(reference.path, raw, reference.name);
   if (!IsArchive(*input_)) return InvalidArgument("callout: standard input is no .npz file");
-  CALLOUT_ASSIGN_OR_RETURN(const TemporaryFile file, TemporaryFile::Make());  // archives are not read in order
+  CALLOUT_ASSIGN_OR_RETURN(const TemporaryFile file, TemporaryFile::Make());  // Archives need random access.
   CALLOUT_RETURN_IF_ERROR(file.Write(*input_));
   return ReadNpz(file.path(), raw, reference.name);
 }

@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "core/base/cat.h"
 #include "element_text.h"
 
 namespace callout::tools {
@@ -42,10 +43,11 @@ bool FillAtRandom(std::string_view seed_text, Array& array) {
   uint64_t seed = 0;
   const auto [end, error] = std::from_chars(seed_text.data(), seed_text.data() + seed_text.size(), seed);
   if (error != std::errc() || end != seed_text.data() + seed_text.size()) return false;
-  std::mt19937_64 random(seed);  // its numbers are the standard's; those of std::uniform_real_distribution are not
+  // The C++ standard defines the generator's numbers, but not those of std::uniform_real_distribution.
+  std::mt19937_64 random(seed);
   const size_t size = ElementSize(array.type.dtype);
   for (size_t at = 0; at < array.bytes.size(); at += size) {
-    constexpr int kMantissa = 24;  // also a float32 stays below 1
+    constexpr int kMantissa = 24;  // Keeps even a float32 below 1.
     StoreUniform(std::ldexp(static_cast<double>(random() >> (64 - kMantissa)), -kMantissa), array.type.dtype,
                  &array.bytes[at]);
   }
@@ -100,7 +102,7 @@ Result<Array> ParseSpec(std::string_view text) {
   }
   const auto listed = static_cast<int64_t>(std::count(values.begin(), values.end(), ',')) + 1;
   if (listed > 1 && listed != elements) {
-    return BadSpec(text, std::to_string(elements) + " elements, but " + std::to_string(listed) + " values");
+    return BadSpec(text, internal::Cat(elements, " elements, but ", listed, " values"));
   }
   const Status status = listed > 1 ? FillFromList(values, array) : Fill(values, array);
   if (!status.ok()) return BadSpec(text, std::string(status.message()).substr(std::strlen("callout: ")));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays written on a command line:
+// Parses arrays that are written on a command line:
 //   f32[2,3]=0.5            filled
 //   f32[3]=1,2,3            listed, row-major
 //   f32[]=1                 a scalar
@@ -14,13 +14,13 @@
 
 namespace callout::tools {
 
-/// True if `text` is meant as a SPEC: a type, brackets and '='.
+/// Returns whether `text` looks like a SPEC: a type, brackets and '='.
 bool LooksLikeSpec(std::string_view text);
 
-/// InvalidArgument, with the whole text and what is wrong in it.
+/// Parses a SPEC. InvalidArgument, with the whole text and the reason.
 Result<Array> ParseSpec(std::string_view text);
 
-/// "f32[2,3]". InvalidArgument with the text.
+/// Parses "f32[2,3]". InvalidArgument, with the text.
 Result<pjrt::ArrayType> ParseArrayType(std::string_view text);
 
 }  // namespace callout::tools

@@ -111,7 +111,7 @@ TEST(ArraySpecTest, SaysWhatIsWrong) {
   }
 }
 
-// As numpy and ml_dtypes round: halfway to the next value begins infinity.
+// NumPy and ml_dtypes round in this way: infinity begins halfway to the next value.
 TEST(ArraySpecTest, SmallFloatsRoundToTheirLargestOrInfinity) {
   const std::vector<std::tuple<std::string, std::string, uint32_t>> cases = {
       {"f16", "65505", 0x7BFF},   {"f16", "65519.9", 0x7BFF}, {"f16", "65520", 0x7C00},  {"f16", "-65505", 0xFBFF},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command `callout`: programs with callbacks, run without Python.
+// The command `callout`, which runs programs with callbacks without Python.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -14,7 +14,6 @@
 #include <string_view>
 
 #include "callout/pjrt/binding.h"
-#include "callout/pjrt/compile_process.h"
 #include "callout/pjrt/crash_report.h"
 #include "callout/version.h"
 #include "cat.h"
@@ -41,7 +40,7 @@ constexpr char kArrayHelp[] =
     "FILE.npy, FILE.npz (one or more), FILE.npz:NAME, '-' for standard input, or SPEC: f32[2,3]=0.5 (filled), "
     "f32[3]=1,2,3 (listed), f32[]=1 (scalar), f32[2,3]=random:SEED";
 
-// One value each time that it is given.
+// Adds an option that takes one value each time it is given.
 void AddList(CLI::App& command, const char* name, std::vector<std::string>& values, const std::string& help) {
   command.add_option(name, values, help)->expected(1)->take_all()->allow_extra_args(false);
 }
@@ -135,7 +134,7 @@ int Main(int argc, char** argv) {
   CLI::App app("Runs compiled XLA programs that call out, without Python.", "callout");
   app.set_version_flag("--version", "callout " CALLOUT_VERSION);
   app.require_subcommand(0, 1);
-  setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);  // XLA's logs are not what was asked for
+  setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);  // Hides XLA's informational logs.
   RunOptions run;
   InfoOptions info;
   CompileOptions compile;
@@ -151,7 +150,7 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const bool asked = error.get_exit_code() == 0;  // for help or the version
+    const bool asked = error.get_exit_code() == 0;  // The user asked for help or the version.
     return app.exit(error) == 0 && asked ? callout::tools::kSuccess : callout::tools::kUnusable;
   }
   if (app.get_subcommands().empty()) {
@@ -163,15 +162,16 @@ int Main(int argc, char** argv) {
   return app.got_subcommand("run") ? callout::tools::Run(run) : callout::tools::Info(info);
 }
 
-// Files that are opened later must not become the standard output that a caller closed. Writing to it fails as it
-// would.
+// Occupies standard descriptors that the caller has closed, so that no file that is opened later becomes standard
+// output. Writing to standard output still fails.
 void OccupyStandardDescriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (fcntl(descriptor, F_GETFD) == -1) (void)open("/dev/null", O_RDONLY);  // takes the lowest one that is free
+    // open() takes the lowest free descriptor.
+    if (fcntl(descriptor, F_GETFD) == -1) (void)open("/dev/null", O_RDONLY);
   }
 }
 
-// A result that nobody got is none: the disk behind standard output may be full.
+// Fails if standard output cannot be written, for example because its disk is full: a lost result is no success.
 int CheckOutput(int code) {
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && std::ferror(stdout) == 0) return code;
@@ -185,8 +185,6 @@ int CheckOutput(int code) {
 int main(int argc, char** argv) {
   try {
     OccupyStandardDescriptors();
-    constexpr std::string_view kRequest = "compile-request";  // of CompileOptions::process
-    if (argc == 2 && argv[1] == kRequest) return callout::pjrt::AnswerCompileRequest();
     callout::pjrt::ReportCrashes();
     return CheckOutput(Main(argc, argv));
   } catch (const std::exception& error) {

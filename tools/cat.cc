@@ -33,7 +33,7 @@ void PutJsonLine(const WrittenRow& row) {
   Put(line.empty() ? "{}\n" : line + "}\n");
 }
 
-/// With the columns of the first row.
+/// Prints rows with the columns of the first row.
 class CsvRows {
  public:
   Status Put(const WrittenRow& row) {
@@ -49,7 +49,7 @@ class CsvRows {
           std::find_if(row.begin(), row.end(), [&](const WrittenCell& cell) { return cell.name == column; });
       found += it == row.end() ? 0 : 1;
       const bool is_string =
-          it != row.end() && it->kind == WrittenCell::Kind::kJson && it->text.front() == '"';  // "NaN"
+          it != row.end() && it->kind == WrittenCell::Kind::kJson && it->text.front() == '"';  // "NaN" and the like.
       AddCell(it == row.end() ? "" : is_string ? it->text.substr(1, it->text.size() - 2) : it->text, line);
     }
     if (found < row.size()) {
@@ -74,12 +74,12 @@ class CsvRows {
   std::vector<std::string> columns_;
 };
 
-/// How many, from where to where.
+/// Counts rows, and finds the ranges of their values.
 class RowSummary {
  public:
   void Add(const WrittenRow& row) {
     ++rows_;
-    const bool is_array = !row.empty() && row[0].name == "array";  // of a store, which has several
+    const bool is_array = !row.empty() && row[0].name == "array";  // A row of a Zarr store, which has several arrays.
     for (const WrittenCell& cell : row) {
       if (is_array && cell.name != "value") continue;
       AddCell(is_array ? row[0].text : cell.name, cell);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command as a process: what its caller gives it, and is told.
+// Tests of the command as a process: its arguments, its output and its exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -19,13 +19,13 @@ namespace {
 using internal::StatusIs;
 using ::testing::HasSubstr;
 
-// The exit code of a shell that runs the command with these arguments and redirections.
+// Returns the exit code of a shell that runs the command with these arguments and redirections.
 int ExitCode(const std::string& arguments) {
   const int status = std::system((std::string(CALLOUT_COMMAND " ") + arguments).c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// What the command prints.
+// Returns what the command prints.
 std::string Output(const std::string& arguments) {
   std::FILE* output = popen((std::string(CALLOUT_COMMAND " ") + arguments).c_str(), "r");
   std::string text;
@@ -48,7 +48,7 @@ TEST(CommandTest, WhatCannotBeRunIsUnusable) {
   EXPECT_EQ(ExitCode("info --device-count 1000000000 2>&-"), kUnusable);
 }
 
-// Through the command's own C++ library, which is not the plugin's.
+// The exception passes through the command's C++ library, which is not the plugin's.
 TEST(CommandTest, PluginThatThrowsIsUnusable) {
   EXPECT_EQ(ExitCode("info --plugin " CALLOUT_THROWING_PLUGIN " 2> /dev/null"), kUnusable);
   EXPECT_EQ(ExitCode("info --plugin " CALLOUT_THROWING_LIBRARY " 2> /dev/null"), kUnusable);

@@ -11,11 +11,12 @@
 
 #include "callout/elements.h"
 #include "callout/text.h"
+#include "core/base/cat.h"
 
 namespace callout::tools {
 namespace {
 
-using Number = std::complex<long double>;  // which has all integers of 64 bits
+using Number = std::complex<long double>;  // Represents all 64-bit integers.
 
 template <typename T>
 long double LoadAs(const std::byte* data) {
@@ -27,13 +28,13 @@ long double LoadAs(const std::byte* data) {
 long double LoadInteger(DType dtype, const std::byte* data) {
   uint64_t bits = 0;
   std::memcpy(&bits, data, ElementSize(dtype));
-  const int unused = 64 - BitWidth(dtype);  // what is in them does not count
+  const int unused = 64 - BitWidth(dtype);  // The unused bits do not count.
   if (KindOf(dtype) == DTypeKind::kSigned)
     return static_cast<long double>(static_cast<int64_t>(bits << unused) >> unused);
   return static_cast<long double>(bits << unused >> unused);
 }
 
-Number Load(DType dtype, const std::byte* data) {
+Number NumberAt(DType dtype, const std::byte* data) {
   const int bits = BitWidth(dtype);
   switch (KindOf(dtype)) {
     case DTypeKind::kComplex:
@@ -52,14 +53,14 @@ bool IsNan(const Number& number) { return std::isnan(number.real()) || std::isna
 
 long double Magnitude(const Number& number) { return std::hypot(number.real(), number.imag()); }
 
-// Infinite where only one of them is a NaN, or they are other infinities.
+// Returns infinity if exactly one number is NaN, or if the numbers are different infinities.
 long double ErrorOf(const Number& expected, const Number& got) {
   if (expected == got || (IsNan(expected) && IsNan(got))) return 0;
   const long double error = Magnitude(got - expected);
   return std::isnan(error) ? std::numeric_limits<long double>::infinity() : error;
 }
 
-// Row-major.
+// Returns the index of the element in row-major order.
 std::vector<int64_t> IndexOf(int64_t element, const std::vector<int64_t>& dims) {
   std::vector<int64_t> index(dims.size());
   for (size_t d = dims.size(); d-- > 0; element /= dims[d]) index[d] = element % dims[d];
@@ -74,11 +75,7 @@ std::string ElementText(const Array& array, int64_t element) {
   return text;
 }
 
-std::string IndexText(const std::vector<int64_t>& index) {
-  std::string text;
-  for (const int64_t each : index) text += (text.empty() ? "" : ",") + std::to_string(each);
-  return "[" + text + "]";
-}
+std::string IndexText(const std::vector<int64_t>& index) { return internal::Cat("[", internal::Join(index, ","), "]"); }
 
 std::string ShortNumber(double number) {
   char text[32];
@@ -96,8 +93,8 @@ void AppendError(double number, std::string& text) {
 }
 
 void AppendElements(const Comparison& comparison, std::string& text) {
-  text += ", \"elements\": " + std::to_string(comparison.elements) +
-          ", \"differing\": " + std::to_string(comparison.differing) + ", \"max_absolute_error\": ";
+  text += internal::Cat(", \"elements\": ", comparison.elements, ", \"differing\": ", comparison.differing,
+                        ", \"max_absolute_error\": ");
   AppendError(comparison.max_absolute_error, text);
   text += ", \"max_relative_error\": ";
   AppendError(comparison.max_relative_error, text);
@@ -123,16 +120,16 @@ Comparison Compare(const Array& expected, const Array& got, const Tolerances& to
   for (int64_t i = 0; i < comparison.elements; ++i) {
     const size_t at = static_cast<size_t>(i) * size;
     if (std::memcmp(&expected.bytes[at], &got.bytes[at], size) == 0) continue;
-    const Number wanted = Load(dtype, &expected.bytes[at]);
+    const Number wanted = NumberAt(dtype, &expected.bytes[at]);
     const long double magnitude = Magnitude(wanted);
-    const long double error = ErrorOf(wanted, Load(dtype, &got.bytes[at]));
+    const long double error = ErrorOf(wanted, NumberAt(dtype, &got.bytes[at]));
     if (error == 0) continue;
     comparison.max_absolute_error = std::max(comparison.max_absolute_error, static_cast<double>(error));
     if (magnitude != 0) {
       const auto relative = static_cast<double>(std::isfinite(error) ? error / magnitude : error);
       comparison.max_relative_error = std::max(comparison.max_relative_error, relative);
     }
-    // With an infinity on either side no tolerance is enough.
+    // No tolerance suffices for an infinity.
     if (std::isfinite(error) && error <= comparison.absolute + comparison.relative * magnitude) continue;
     if (comparison.differing++ > 0) continue;
     comparison.index = IndexOf(i, expected.type.dims);
@@ -144,17 +141,17 @@ Comparison Compare(const Array& expected, const Array& got, const Tolerances& to
 }
 
 std::string ToText(size_t number, const Comparison& comparison) {
-  const std::string what = "result " + std::to_string(number);
+  const std::string what = internal::Cat("result ", number);
   if (!comparison.same_type()) {
     return what + " differs from '" + comparison.source + "': expected " + comparison.expected_type.ToString() +
            ", got " + comparison.got_type.ToString();
   }
-  return what + ", " + comparison.got_type.ToString() + ", differs from '" + comparison.source +
-         "': " + std::to_string(comparison.differing) + " of " + std::to_string(comparison.elements) +
-         " elements differ; the first at " + IndexText(comparison.index) + ": expected " + comparison.expected +
-         ", got " + comparison.got + "; max error " + ShortNumber(comparison.max_absolute_error) + ", relative " +
-         ShortNumber(comparison.max_relative_error) + " (rtol " + ShortNumber(comparison.relative) + ", atol " +
-         ShortNumber(comparison.absolute) + ")";
+  return internal::Cat(what, ", ", comparison.got_type.ToString(), ", differs from '", comparison.source,
+                       "': ", comparison.differing, " of ", comparison.elements, " elements differ; the first at ",
+                       IndexText(comparison.index), ": expected ", comparison.expected, ", got ", comparison.got,
+                       "; max error ", ShortNumber(comparison.max_absolute_error), ", relative ",
+                       ShortNumber(comparison.max_relative_error), " (rtol ", ShortNumber(comparison.relative),
+                       ", atol ", ShortNumber(comparison.absolute), ")");
 }
 
 void AppendJson(const Comparison& comparison, std::string& text) {

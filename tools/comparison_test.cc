@@ -48,7 +48,7 @@ TEST(ComparisonTest, TolerancesAreAddedAndOnlyFloatsHaveThemByDefault) {
   EXPECT_FALSE(Of("f32[1]=1", "f32[1]=1.0000001", {.relative = 0, .absolute = 0}).equal);
   EXPECT_TRUE(Of("bf16[1]=1", "bf16[1]=1.0078125", {.relative = 1e-2}).equal);
   EXPECT_TRUE(Of("c64[1]=3+4j", "c64[1]=3+4.04j", {.relative = 1e-2}).equal);
-  // 2^53 + 1 is no double.
+  // No double equals 2^53 + 1.
   EXPECT_FALSE(Of("s64[1]=9007199254740993", "s64[1]=9007199254740992").equal);
   EXPECT_FALSE(Of("u64[1]=18446744073709551615", "u64[1]=18446744073709551614").equal);
   EXPECT_EQ(Of("s64[1]=-9223372036854775808", "s64[1]=-9223372036854775807").max_absolute_error, 1);

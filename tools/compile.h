@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `callout compile`: puts a compiled program into a cache, compiled by a child process that a bad program may crash.
+// `callout compile`: puts a compiled program into a cache. A child process compiles, because a bad program may crash
+// the compiler.
 #pragma once
 
 #include <string>
@@ -16,8 +17,9 @@ struct CompileOptions {
   int device_count = 0;
 };
 
-/// The plugin reads and compiles the program in a child process (CompileOptions::process of the host). Returns the
-/// process's exit code: 0, or 2 with the reason on standard error.
+/// Forks a child that loads the plugin and fills the cache, and that ends if this process does. Blocks until the child
+/// has ended. Returns the exit code, in both processes: 0, or 2 with the reason on standard error. Must be called
+/// before the process starts a thread.
 int Compile(const CompileOptions& options);
 
 }  // namespace callout::tools

@@ -33,7 +33,7 @@ void Put(T number, std::byte* out) {
   std::memcpy(out, &number, sizeof(number));
 }
 
-// All values of a float of 8 or 16 bits but -0, with their bits, in order.
+// Returns all values of an 8-bit or 16-bit float except -0, with their bits, in ascending order.
 const std::vector<std::pair<float, uint16_t>>& SmallFloats(DType dtype) {
   static auto* const tables = new std::map<DType, std::vector<std::pair<float, uint16_t>>>;
   auto& table = (*tables)[dtype];
@@ -48,7 +48,7 @@ const std::vector<std::pair<float, uint16_t>>& SmallFloats(DType dtype) {
   return table;
 }
 
-// Those of the nearest value, ties to even.
+// Returns the bits of the nearest value, ties to even.
 uint16_t NearestBits(double number, DType dtype) {
   const auto& table = SmallFloats(dtype);
   const auto above = std::lower_bound(table.begin(), table.end(), number,
@@ -56,7 +56,7 @@ uint16_t NearestBits(double number, DType dtype) {
   if (above == table.end()) return table.back().second;
   if (above == table.begin() || above->first == number) return above->second;
   const auto below = std::prev(above);
-  // Infinity begins where the next finite value would be.
+  // Infinity begins at the value that would follow the last finite one.
   const double high = std::isinf(above->first) ? 2.0 * below->first - std::prev(below)->first : above->first;
   const double low = std::isinf(below->first) ? 2.0 * above->first - std::next(above)->first : below->first;
   const double up = high - number, down = number - low;
@@ -64,7 +64,7 @@ uint16_t NearestBits(double number, DType dtype) {
   return (above->second & 1U) == 0 ? above->second : below->second;
 }
 
-// The first pattern of a small float that is no number; none where every pattern is one.
+// Returns the first NaN pattern of a small float, or nothing if the type has no NaN.
 std::optional<uint16_t> NanBits(DType dtype) {
   for (uint32_t bits = 0; bits < 1U << BitWidth(dtype); ++bits) {
     if (std::isnan(SmallFloatToFloat(dtype, static_cast<uint16_t>(bits)))) return static_cast<uint16_t>(bits);
@@ -94,7 +94,7 @@ bool IsFloat(DType dtype) { return KindOf(dtype) == DTypeKind::kFloat; }
 
 bool IsSigned(DType dtype) { return KindOf(dtype) == DTypeKind::kSigned; }
 
-// Whatever the width: the low bytes of a two's complement are the number.
+// Works for all widths: the number is the low bytes of a two's complement.
 void PutInteger(uint64_t number, DType dtype, std::byte* out) {
   const int bits = BitWidth(dtype);
   if (bits < 8) number &= (1U << bits) - 1U;
@@ -117,7 +117,8 @@ Status StoreInteger(std::string_view text, DType dtype, std::byte* out) {
   return OkStatus();
 }
 
-// "1.5", "2j", "1+2j", "1e-3-2e+4j": the last sign that is not an exponent's begins the imaginary part.
+// Parses "1.5", "2j", "1+2j", "1e-3-2e+4j". The last sign that does not belong to an exponent begins the imaginary
+// part.
 bool ParseComplex(std::string_view text, double& re, double& im) {
   re = im = 0;
   if (!text.ends_with('j')) return Parse(text, re);

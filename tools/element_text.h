@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers as elements of arrays.
+// Converts the text of numbers to elements of arrays.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,16 @@
 
 namespace callout::tools {
 
-/// Writes the number that `text` holds ("-1.5", "nan", "true", "1+2j") as one element: ElementSize(dtype) bytes. Floats
-/// are rounded to the nearest, ties to even. InvalidArgument for text that is no number, and for integers out of range.
+/// Writes the number that `text` holds ("-1.5", "nan", "true", "1+2j") as one element of ElementSize(dtype) bytes.
+/// Floats are rounded to the nearest, ties to even. InvalidArgument for text that is no number, and for integers out of
+/// range.
 Status StoreText(std::string_view text, DType dtype, std::byte* out);
 
-/// As StoreText, for a number from 0 to below 1: floats and complex numbers (both parts) are it, integers it of their
-/// non-negative range, at most 100; booleans whether it is 0.5 or more.
+/// Writes a number from [0, 1) as one element. Floats, and both parts of complex numbers, get the number itself;
+/// integers get it scaled to their non-negative range, at most 100; booleans are true from 0.5 on.
 void StoreUniform(double number, DType dtype, std::byte* out);
 
-/// "f32" and its like, also "i32" for "s32"; DType::kInvalid for what arrays do not have.
+/// Parses "f32" and the like, including "i32" for "s32". Returns DType::kInvalid for types that arrays cannot have.
 DType ParseDType(std::string_view name);
 
 }  // namespace callout::tools

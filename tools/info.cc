@@ -11,6 +11,7 @@
 
 #include "callout/pjrt/binding.h"
 #include "callout/pjrt/contents.h"
+#include "core/base/cat.h"
 #include "report.h"
 #include "session.h"
 
@@ -23,16 +24,12 @@ std::string ToText(const pjrt::Value& value) {
     std::string operator()(int64_t number) const { return std::to_string(number); }
     std::string operator()(float number) const { return std::to_string(number); }
     std::string operator()(bool truth) const { return truth ? "true" : "false"; }
-    std::string operator()(const std::vector<int64_t>& numbers) const {
-      std::string text;
-      for (const int64_t number : numbers) text += (text.empty() ? "" : ".") + std::to_string(number);
-      return text;
-    }
+    std::string operator()(const std::vector<int64_t>& numbers) const { return internal::Join(numbers, "."); }
   };
   return std::visit(Visitor(), value);
 }
 
-// What PJRT_Extension_Type calls them (pjrt_c_api.h).
+// Returns the name of a PJRT_Extension_Type (pjrt_c_api.h).
 std::string ExtensionName(int type) {
   static const std::map<int, const char*> names = {
       {0, "GPU custom call"},
@@ -51,14 +48,13 @@ std::string ExtensionName(int type) {
       {15, "host allocator"},
   };
   const auto it = names.find(type);
-  return it == names.end() ? "number " + std::to_string(type) : it->second;
+  return it == names.end() ? internal::Cat("number ", type) : it->second;
 }
 
 void PrintPlugin(const pjrt::Plugin& plugin) {
   std::printf("plugin %s\n  PJRT %d.%d\n", plugin.path().c_str(), plugin.major_version(), plugin.minor_version());
   for (const auto& [name, value] : plugin.attributes()) std::printf("  %s %s\n", name.c_str(), ToText(value).c_str());
-  std::string extensions;
-  for (const int type : plugin.extensions()) extensions += (extensions.empty() ? "" : ", ") + ExtensionName(type);
+  const std::string extensions = internal::Join(plugin.extensions(), ", ", ExtensionName);
   std::printf("  extensions: %s\n", extensions.empty() ? "none" : extensions.c_str());
 }
 
@@ -68,17 +64,16 @@ void PrintDevices(const pjrt::Client& client) {
   const std::string version = topology.ok() ? topology->platform_version : "";
   std::printf("%s%s\n", version.empty() ? "" : ", version ", version.c_str());
   for (const pjrt::Device& device : client.devices()) {
-    std::string memories;
-    for (const pjrt::Memory& memory : device.memories) memories += (memories.empty() ? "" : ", ") + memory.kind;
+    const std::string memories = internal::Join(device.memories, ", ", &pjrt::Memory::kind);
     std::printf("  device %d: %s, ordinal %d%s%s\n", device.id, device.kind.c_str(), device.ordinal,
                 memories.empty() ? "" : ", memories ", memories.c_str());
   }
 }
 
-// `numbers`: those of a function's arguments, where the program does not take all of them.
+// Prints arrays. `numbers` are the numbers of a function's arguments, if the program does not take all of them.
 void PrintArrays(const char* what, const std::vector<pjrt::ProgramArray>& arrays,
                  const std::vector<int>& numbers = {}) {
-  size_t number = 0;  // without tokens, which nobody gives or gets
+  size_t number = 0;  // Does not count tokens, which users neither pass nor get.
   for (const pjrt::ProgramArray& array : arrays) {
     if (array.type.dtype == DType::kToken) continue;
     const std::string whole = array.WholeType().ToString(), part = array.type.ToString();
@@ -92,11 +87,11 @@ void PrintArrays(const char* what, const std::vector<pjrt::ProgramArray>& arrays
   }
 }
 
-// Programs that JAX itself lowered.
+// The prefix of callbacks' names in programs that JAX itself lowered.
 constexpr std::string_view kJaxNames = "jax:";
 
 void PrintUses(const std::vector<pjrt::CallbackUse>& uses) {
-  std::map<std::string, size_t> places;  // by what would be printed
+  std::map<std::string, size_t> places;  // Groups uses by their printed text.
   std::vector<std::string> lines;
   for (const pjrt::CallbackUse& use : uses) {
     constexpr std::string_view kPrefix = "callout.v1.";
@@ -111,29 +106,29 @@ void PrintUses(const std::vector<pjrt::CallbackUse>& uses) {
   }
   for (const std::string& line : lines) {
     const size_t count = places[line];
-    std::printf("  %s%s\n", line.c_str(), count == 1 ? "" : (", in " + std::to_string(count) + " places").c_str());
+    std::printf("  %s%s\n", line.c_str(), count == 1 ? "" : (internal::Cat(", in ", count, " places")).c_str());
   }
 }
 
 void PrintCustomCalls(const std::vector<pjrt::CustomCallUse>& uses) {
-  std::map<std::string, size_t> places;  // by what would be printed
+  std::map<std::string, size_t> places;  // Groups uses by their printed text.
   for (const pjrt::CustomCallUse& use : uses) {
     const std::string giver = use.given_by.empty() ? "" : ", given by " + use.given_by;
     ++places["custom call '" + use.target + "' " + Listed(use.operands) + " -> " + Listed(use.results) + giver];
   }
   for (const auto& [line, count] : places) {
-    std::printf("  %s%s\n", line.c_str(), count == 1 ? "" : (", in " + std::to_string(count) + " places").c_str());
+    std::printf("  %s%s\n", line.c_str(), count == 1 ? "" : (internal::Cat(", in ", count, " places")).c_str());
   }
 }
 
-// As one word of a shell.
+// Quotes the text as one word of a shell.
 std::string ShellQuoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   return quoted + "'";
 }
 
-// Lists names with what they may be bound to, as `callout run` takes it.
+// Lists names with possible bindings, in the form that `callout run` takes.
 void PrintNames(const std::vector<std::string>& names) {
   std::string unbound;
   for (const std::string& name : names) {
@@ -147,7 +142,7 @@ void PrintNames(const std::vector<std::string>& names) {
   if (!unbound.empty()) std::printf("  to run it:%s\n", unbound.c_str());
 }
 
-// What its file says, before its arrays and calls.
+// Prints general properties of the program, before its arrays and calls.
 void PrintHead(const pjrt::Program& program, const std::string& name, size_t num_devices, const std::string& path) {
   std::printf("program %s\n  name %s", path.c_str(), name.empty() ? "unknown" : name.c_str());
   if (num_devices > 1) std::printf(", on %zu devices", num_devices);
@@ -186,8 +181,7 @@ std::vector<pjrt::ProgramArray> Whole(const std::vector<pjrt::ArrayType>& types)
 Status PrintContents(const pjrt::Program& program, const std::string& path) {
   CALLOUT_ASSIGN_OR_RETURN(const pjrt::ProgramContents contents, pjrt::ReadContents(program));
   PrintHead(program, program.name, static_cast<size_t>(program.num_devices), path);
-  std::string platforms;
-  for (const std::string& platform : program.platforms) platforms += (platforms.empty() ? "" : ", ") + platform;
+  const std::string platforms = internal::Join(program.platforms, ", ");
   if (!platforms.empty()) std::printf("  platforms %s\n", platforms.c_str());
   if (program.has_dimension_arguments)
     std::printf("  of symbolic shapes: to run it, export it for some, shapes=[...]\n");
@@ -215,7 +209,7 @@ Status PrintPluginInfo(const InfoOptions& options) {
 
 Status PrintProgramInfo(const InfoOptions& options) {
   CALLOUT_ASSIGN_OR_RETURN(const pjrt::Program program, pjrt::Program::FromFile(options.program));
-  // A plugin cannot compile what has symbolic shapes.
+  // A plugin cannot compile symbolic shapes.
   if (!options.compiles || program.has_dimension_arguments) return PrintContents(program, options.program);
   CALLOUT_ASSIGN_OR_RETURN(const int devices, DevicesOf(program, options.device_count));
   CALLOUT_ASSIGN_OR_RETURN(const auto client, OpenClient(options.plugin, devices));

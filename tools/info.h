@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `callout info`: what a program takes, returns and calls; what a plugin is.
+// `callout info`: prints what a program takes, returns and calls, and describes a plugin.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 namespace callout::tools {
 
 struct InfoOptions {
-  std::string program;  ///< Empty: only of the plugin.
+  std::string program;  ///< Empty: only the plugin is described.
   PluginChoice plugin;
   int device_count = 0;
-  bool compiles = true;  ///< False: only what the file says, without a plugin.
+  bool compiles = true;  ///< False: only the file is described, without a plugin.
 };
 
-/// Returns the process's exit code: 0, or 2 if there is no such program or plugin.
+/// Returns the exit code of the process: 0, or 2 if the program or the plugin is missing.
 int Info(const InfoOptions& options);
 
 }  // namespace callout::tools

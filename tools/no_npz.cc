@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In place of npz.cc where minizip is not installed.
+// Replaces npz.cc if minizip is not installed.
 #include "npz.h"
 
 namespace callout::tools {

@@ -5,12 +5,14 @@
 #include <cstring>
 #include <vector>
 
+#include "core/base/cat.h"
+
 namespace callout::tools {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kAlignment = 64;
-constexpr size_t kMaxRank = 64;  // NumPy's
+constexpr size_t kMaxRank = 64;  // NumPy's limit.
 
 struct Header {
   std::string descr;
@@ -18,7 +20,7 @@ struct Header {
   std::vector<int64_t> dims;
 };
 
-// What stands behind 'key': in the header, which is a Python dict; up to the end of the header.
+// Returns the header's text from the value of `key` on. The header is a Python dict.
 std::string_view ValueOf(std::string_view header, std::string_view key) {
   for (const char quote : {'\'', '"'}) {
     const std::string quoted = quote + std::string(key) + quote;
@@ -54,7 +56,7 @@ bool ParseHeader(std::string_view text, Header& header) {
   }
 }
 
-// "<f4"; raw bytes, "|V2", for types that NumPy itself does not have.
+// Returns "<f4" and the like, or raw bytes, "|V2", for types that NumPy itself does not have.
 std::string DescrOf(DType dtype) {
   const int bits = BitWidth(dtype);
   const std::string size = std::to_string(ElementSize(dtype));
@@ -69,7 +71,7 @@ std::string DescrOf(DType dtype) {
     case DTypeKind::kComplex:
       return order + "c" + size;
     case DTypeKind::kFloat:
-      return NumpyName(dtype) == "float" + std::to_string(bits) ? order + "f" + size : "|V" + size;
+      return NumpyName(dtype) == internal::Cat("float", bits) ? order + "f" + size : "|V" + size;
     case DTypeKind::kToken:
     case DTypeKind::kUnknown:
       break;
@@ -77,7 +79,7 @@ std::string DescrOf(DType dtype) {
   return "|V" + size;
 }
 
-// kInvalid for what arrays of XLA cannot be.
+// Returns kInvalid for types that XLA's arrays cannot have.
 DType FromDescr(std::string_view descr, DType raw) {
   if (descr.size() < 3 || (descr[0] != '<' && descr[0] != '|' && descr[0] != '=')) return DType::kInvalid;
   const bool is_raw = descr[1] == 'V' || descr.substr(1) == "f1";
@@ -89,7 +91,7 @@ DType FromDescr(std::string_view descr, DType raw) {
   return DType::kInvalid;
 }
 
-// From Fortran's order, where the first dimension varies fastest.
+// Converts from Fortran order, where the first dimension varies fastest.
 std::vector<std::byte> ToRowMajor(const char* data, const std::vector<int64_t>& dims, size_t bytes, size_t size) {
   std::vector<std::byte> out(bytes);
   std::vector<int64_t> index(dims.size());
@@ -123,8 +125,7 @@ Result<Array> ParseNpy(std::string_view bytes, const std::string& what, DType ra
   const size_t size = ElementSize(array.type.dtype), wanted = static_cast<size_t>(elements) * size;
   const std::string_view data = bytes.substr(begin + length);
   if (data.size() < wanted) {
-    return bad("should have " + std::to_string(wanted) + " bytes of " + array.type.ToString() + ", and has " +
-               std::to_string(data.size()));
+    return bad(internal::Cat("should have ", wanted, " bytes of ", array.type.ToString(), ", and has ", data.size()));
   }
   if (header.is_fortran && elements > 0) {
     array.bytes = ToRowMajor(data.data(), header.dims, wanted, size);
@@ -138,7 +139,7 @@ Result<Array> ParseNpy(std::string_view bytes, const std::string& what, DType ra
 
 std::string FormatNpy(const Array& array) {
   std::string header = "{'descr': '" + DescrOf(array.type.dtype) + "', 'fortran_order': False, 'shape': (";
-  for (const int64_t extent : array.type.dims) header += std::to_string(extent) + ", ";
+  for (const int64_t extent : array.type.dims) header += internal::Cat(extent, ", ");
   if (array.type.dims.size() > 1) header.resize(header.size() - 2);
   if (array.type.dims.size() == 1) header.pop_back();
   header += "), }";

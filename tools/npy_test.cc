@@ -49,7 +49,7 @@ TEST(NpyTest, ComesBackAsItWent) {
 }
 
 TEST(NpyTest, TakesFortransOrder) {
-  // [[1, 2, 3], [4, 5, 6]], column after column.
+  // The data is [[1, 2, 3], [4, 5, 6]], column by column.
   const auto array = ParseNpy(File("{'descr': '|i1', 'fortran_order': True, 'shape': (2, 3), }", "\1\4\2\5\3\6"), "x");
   ASSERT_THAT(array, IsOk());
   EXPECT_EQ(array->bytes, OfSpec("s8[2,3]=1,2,3,4,5,6").bytes);

@@ -30,17 +30,17 @@ Status CannotRead(const std::string& path) {
   return InvalidArgument("callout: cannot read '" + path + "': it is no .npz file, or a broken one");
 }
 
-// The name of the archive's current file; empty if it has none that can be read.
+// Returns the name of the archive's current file, or an empty text if the name cannot be read.
 std::string CurrentName(void* archive, unz_file_info64& info) {
   char name[1024];
   const int code = unzGetCurrentFileInfo64(archive, &info, name, sizeof(name), nullptr, 0, nullptr, 0);
   return code == UNZ_OK && info.size_filename < sizeof(name) ? std::string(name, info.size_filename) : "";
 }
 
-// False if it does not have the size and the checksum that the archive gives.
+// Returns false if the file does not have the size and the checksum that the archive gives.
 bool ReadCurrent(void* archive, uint64_t size, std::string& bytes) {
   if (unzOpenCurrentFile(archive) != UNZ_OK) return false;
-  // The size is what the archive claims: memory grows with what is really there.
+  // The archive may give any size, so memory grows with the bytes that are read.
   constexpr uint64_t kChunk = uint64_t{1} << 20U;
   bool is_good = true;
   while (is_good && bytes.size() < size) {
@@ -62,11 +62,12 @@ bool WriteBytes(void* archive, const std::string& bytes) {
   return true;
 }
 
-// Stored, as numpy.savez writes it; with large sizes where they are needed.
+// Stores an entry without compression, as numpy.savez does, in the ZIP64 format if needed.
 bool WriteEntry(void* archive, const std::string& name, const std::string& bytes) {
   constexpr uint64_t kZip64From = 0xFFFFFFFFU;
   zip_fileinfo info = {};
-  info.tmz_date = {0, 0, 0, 1, 0, 1980};  // the oldest that the format has: equal results are equal files
+  // The oldest date that the format allows: equal results give equal files.
+  info.tmz_date = {0, 0, 0, 1, 0, 1980};
   const int is_large = bytes.size() >= kZip64From ? 1 : 0;
   return zipOpenNewFileInZip64(archive, name.c_str(), &info, nullptr, 0, nullptr, 0, nullptr, /*method=*/0,
                                /*level=*/0, is_large) == ZIP_OK &&
@@ -106,9 +107,10 @@ Result<NamedArrays> ReadNpz(const std::string& path, const std::vector<DType>& r
 
 Status WriteNpz(const std::string& given, const NamedArrays& arrays) {
   std::error_code ignored;
-  const std::filesystem::path resolved = std::filesystem::canonical(given, ignored);  // empty if it does not exist
+  // Empty if the path does not exist.
+  const std::filesystem::path resolved = std::filesystem::canonical(given, ignored);
   const std::string path = resolved.empty() ? given : resolved.string();
-  // A finished file takes the place of the one before, which must not be a device's.
+  // The finished file replaces the path, which must not be a device.
   if (!resolved.empty() && !std::filesystem::is_regular_file(resolved, ignored)) {
     return InvalidArgument("callout: cannot write '" + given + "': it is no regular file");
   }

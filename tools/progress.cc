@@ -11,9 +11,9 @@ namespace callout::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr double kFirst = 2;    // seconds until something takes long
-constexpr double kRarer = 2;    // factor between lines where there is no terminal
-constexpr double kInPlace = 1;  // seconds between them where there is one
+constexpr double kFirst = 2;    // Seconds until the first line.
+constexpr double kRarer = 2;    // Factor between the times of lines without a terminal.
+constexpr double kInPlace = 1;  // Seconds between updates on a terminal.
 
 }  // namespace
 

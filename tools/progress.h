@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What takes long is told on standard error: on a terminal every second and in place, else in lines that get rarer.
+// Shows slow steps on standard error: on a terminal every second in one line, otherwise in lines at growing intervals.
 #pragma once
 
 #include <condition_variable>
@@ -11,7 +11,7 @@
 
 namespace callout::tools {
 
-/// Not thread-safe. Blocks for a moment when it is destroyed: it joins its thread.
+/// Not thread-safe. The destructor blocks for a moment, because it joins a thread.
 class Progress {
  public:
   Progress();
@@ -19,9 +19,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// From now on `what` is going on. `detail` is asked for what to add, on another thread; null for nothing.
+  /// Begins the step `what`. `detail`, which another thread calls, returns text to add; may be null.
   void Begin(const std::string& what, std::function<std::string()> detail = nullptr);
-  /// Nothing is going on. The terminal's line is empty again.
+  /// Ends the step, and clears the terminal's line.
   void End();
 
  private:
@@ -31,7 +31,7 @@ class Progress {
   const bool is_terminal_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::string what_;  // empty: nothing
+  std::string what_;  // Empty: no step.
   std::function<std::string()> detail_;
   int phase_ = 0;
   bool shown_ = false;

@@ -12,6 +12,7 @@
 
 #include "callout/pjrt/trace.h"
 #include "callout/text.h"
+#include "core/base/cat.h"
 
 namespace callout::tools {
 namespace {
@@ -113,15 +114,15 @@ void PrintJson(const JsonReport& report) {
   for (const pjrt::CallbackStatistics& one : pjrt::ReadStatistics()) {
     text += std::exchange(separator, ", ");
     callout::AppendJson(one.name, text);
-    text +=
-        ": {\"calls\": " + std::to_string(one.calls) + ", \"bytes\": " + std::to_string(one.bytes) + ", \"seconds\": ";
-    char seconds[32];  // not by snprintf, whose decimal point is the locale's
+    text += internal::Cat(": {\"calls\": ", one.calls, ", \"bytes\": ", one.bytes, ", \"seconds\": ");
+    // Does not use snprintf, whose decimal point depends on the locale.
+    char seconds[32];
     constexpr int kDigits = 9;
     text.append(seconds, std::to_chars(std::begin(seconds), std::end(seconds), one.host_seconds,
                                        std::chars_format::general, kDigits)
                              .ptr);
-    text += ", \"errors\": " + std::to_string(one.errors) + ", \"dropped\": " + std::to_string(one.drops) +
-            ", \"skipped\": " + std::to_string(one.skips) + "}";
+    text +=
+        internal::Cat(", \"errors\": ", one.errors, ", \"dropped\": ", one.drops, ", \"skipped\": ", one.skips, "}");
   }
   std::puts((text + "}}").c_str());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the command prints on standard output.
+// The output of the command on standard output.
 #pragma once
 
 #include <cstdint>
@@ -14,35 +14,35 @@
 
 namespace callout::tools {
 
-/// Each array as NumPy prints it; with its number and type where there are several.
+/// Prints each array as NumPy does, with its number and type if there are several.
 void PrintResults(const NamedArrays& results);
 
-/// A line for each callback: what ran, how often, how long.
+/// Prints a line for each callback: its kind, its number of calls, its time.
 void PrintStatistics();
 
-/// What `--json` prints.
+/// The contents of `--json`'s output.
 struct JsonReport {
   const NamedArrays& results;
-  const char* cache;  ///< "hit", "miss"; null: there is none.
+  const char* cache;  ///< "hit" or "miss"; null: there is no cache.
   const Times& times;
-  const std::vector<Comparison>* comparisons;  ///< Null: nothing was expected.
+  const std::vector<Comparison>* comparisons;  ///< Null: there were no expected results.
   bool as_expected;
 };
 
-/// One object: "results" (types and nested lists), "cache", "comparison", the members of Times, and "callbacks" with
-/// their counters.
+/// Prints one object: "results" (types and nested lists), "cache", "comparison", the members of Times, and "callbacks"
+/// with their counters.
 void PrintJson(const JsonReport& report);
 
-/// PrometheusText in a file. Errors: with the path.
+/// Writes PrometheusText to a file. Errors have the path.
 Status WriteMetrics(const std::string& path);
 
-/// Ends the trace, into a file. Errors: with the path.
+/// Ends the trace, and writes it to a file. Errors have the path.
 Status WriteTrace(const std::string& path);
 
-/// Prints rows below each other, columns as wide as their widest entry, all but the first to the right.
+/// Prints rows. Each column is as wide as its widest entry; all columns but the first are right-aligned.
 void PrintTable(const std::vector<std::vector<std::string>>& rows);
 
-/// "12.3 us".
+/// Returns "12.3 us".
 std::string DurationText(double nanoseconds);
 
 }  // namespace callout::tools

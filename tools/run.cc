@@ -10,6 +10,7 @@
 #include "arguments.h"
 #include "callout/pjrt/binding.h"
 #include "callout/pjrt/trace.h"
+#include "core/base/cat.h"
 #include "npz.h"
 #include "report.h"
 #include "shards.h"
@@ -25,14 +26,14 @@ constexpr char kStandardOutput[] = "-";
 
 bool IsToken(const pjrt::ProgramArray& array) { return array.type.dtype == DType::kToken; }
 
-// As ParseBinding; errors say of which option.
+// Calls ParseBinding, and names the option in errors.
 Result<pjrt::LoadedHostCallback> Bind(const std::string& text) {
   auto callback = pjrt::ParseBinding(text);
   if (callback.ok()) return callback;
   std::string_view reason = callback.status().message();
   constexpr std::string_view kPrefix = "callout: ";
   if (reason.starts_with(kPrefix)) reason.remove_prefix(kPrefix.size());
-  return Status(callback.status().code(), std::string(kPrefix) + "--bind " + std::string(reason));
+  return callback.status().WithMessage(std::string(kPrefix) + "--bind " + std::string(reason));
 }
 
 class Runner {
@@ -40,7 +41,8 @@ class Runner {
   explicit Runner(const RunOptions& options)
       : options_(options), output_(options.json || options.output == kStandardOutput) {}
 
-  // What can go wrong here is what was given.
+  // Loads the plugin and the program, compiles it, and reads the arguments. An error means that the inputs are
+  // unusable.
   Status Prepare() {
     if (options_.json && options_.output == kStandardOutput) {
       return InvalidArgument("callout: --json and --output - are both for standard output");
@@ -71,13 +73,13 @@ class Runner {
     const auto calls = [] {
       uint64_t total = 0;
       for (const pjrt::CallbackStatistics& one : pjrt::ReadStatistics()) total += one.calls;
-      return std::to_string(total) + " callbacks";
+      return internal::Cat(total, " callbacks");
     };
     const int64_t runs = std::max(options_.repeat, options_.concurrency);
     workload_.emplace(*executable_, buffers_);
     progress_.Begin("running", [&, this] {
       const bool tells = runs > 1 || options_.min_seconds > 0;
-      return (tells ? std::to_string(workload_->done()) + " of " + std::to_string(runs) + ", " : "") + calls();
+      return (tells ? internal::Cat(workload_->done(), " of ", runs, ", ") : "") + calls();
     });
     Status status = OkStatus();
     if (options_.warm_up > 0)
@@ -92,7 +94,7 @@ class Runner {
     return status.ok() ? std::move(taps) : std::move(status);
   }
 
-  // Everything that is written after the program has run.
+  // Writes all output after the runs.
   Status Report(bool succeeded) {
     std::fflush(stdout);
     const Times times = workload_->ReadTimes();
@@ -118,7 +120,7 @@ class Runner {
     return options_.trace.empty() ? OkStatus() : WriteTrace(options_.trace);
   }
 
-  // Of what Report has read; true where nothing was expected.
+  // Returns whether Report found the expected results; true if none were given.
   bool as_expected() const { return as_expected_; }
 
  private:
@@ -130,7 +132,7 @@ class Runner {
     return OkStatus();
   }
 
-  // Of the program that was compiled last.
+  // Reads the arguments of the program that was compiled last.
   Result<std::vector<Array>> ReadArgumentsOfProgram(ArraySource& source) {
     CALLOUT_ASSIGN_OR_RETURN(signature_, executable_->ReadSignature());
     std::vector<pjrt::ArrayType> inputs;
@@ -140,7 +142,7 @@ class Runner {
     return ReadArguments(options_.arguments, inputs, source);
   }
 
-  // The first of `others` that takes the arguments; `error`: why `first` does not.
+  // Compiles the first of `others` that takes the arguments. `error` is the reason why `first` does not.
   Result<std::vector<Array>> ChooseShapes(const pjrt::Program& first, const std::vector<pjrt::Program>& others,
                                           int devices, const Status& error) {
     for (const std::string& text : options_.arguments) {
@@ -205,7 +207,7 @@ class Runner {
 
   const char* CacheWord() const { return executable_->is_from_cache() ? "hit" : "miss"; }
 
-  // Those that are arrays: a token says that something is done.
+  // Returns the numbers of the results that are arrays. Tokens only mark completion.
   std::vector<size_t> Results() const {
     std::vector<size_t> numbers;
     for (size_t i = 0; i < signature_.outputs.size(); ++i) {
@@ -233,12 +235,12 @@ class Runner {
         CALLOUT_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, on_device[i].ToHost());
         shards.push_back({signature_.outputs[i].type, std::move(bytes)});
       }
-      results.emplace_back("arr_" + std::to_string(results.size()), Assemble(shards, signature_.outputs[i]));
+      results.emplace_back(internal::Cat("arr_", results.size()), Assemble(shards, signature_.outputs[i]));
     }
     return results;
   }
 
-  // Those of all threads; tells of the first that has other results.
+  // Compares the results of all threads, and reports the first thread whose results differ.
   Status CompareResults() {
     if (options_.expected.empty()) return OkStatus();
     for (size_t thread = 0; thread < workload_->outputs().size() && as_expected_; ++thread) {
@@ -271,7 +273,8 @@ class Runner {
     if (!options_.json && options_.output != kStandardOutput) PrintResults(results_);
     if (options_.output.empty()) return OkStatus();
     if (options_.output != kStandardOutput) return WriteNpz(options_.output, results_);
-    CALLOUT_ASSIGN_OR_RETURN(const TemporaryFile file, TemporaryFile::Make());  // archives are not written in order
+    // Archives need random access.
+    CALLOUT_ASSIGN_OR_RETURN(const TemporaryFile file, TemporaryFile::Make());
     CALLOUT_RETURN_IF_ERROR(WriteNpz(file.path(), results_));
     CALLOUT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file.path(), "the results"));
     return output_.Write(bytes);
@@ -287,9 +290,9 @@ class Runner {
   Buffers buffers_;
   std::optional<Workload> workload_;
   std::vector<Array> expected_;
-  std::vector<std::string> expected_sources_;  // of each
+  std::vector<std::string> expected_sources_;  // One for each expected array.
   NamedArrays results_;
-  std::vector<Comparison> comparisons_;  // of the results of the first thread that are not as expected, or of the last
+  std::vector<Comparison> comparisons_;  // The first thread's that differs, or else the last thread's.
   bool as_expected_ = true;
 };
 

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/base/cat.h"
+
 namespace callout::tools {
 
 int Refuse(const Status& status) {
@@ -23,7 +25,7 @@ static Status RegisterHandler(const pjrt::Client& client, const std::string& tex
       {.name = text.substr(0, equals), .platform = client.platform(), .execute = execute});
 }
 
-// What a plugin takes for `text`.
+// Converts `text` to the type of option value that a plugin takes.
 static pjrt::Value ParseValue(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
   const char* const end = text.data() + text.size();
@@ -52,13 +54,12 @@ static Result<pjrt::Values> ParseOptions(const std::vector<std::string>& texts) 
   return values;
 }
 
-// The plugin's error does not say which of its options it did not like.
+// Adds the options to the error, because the plugin's own text does not name the bad one.
 static Status ExplainOptions(Status error, const PluginChoice& choice) {
   if (choice.options.empty()) return error;
   std::string given;
   for (const std::string& option : choice.options) given += " '" + option + "'";
-  return Status(error.code(),
-                "callout: the plugin refuses --plugin-option" + given + ": " + std::string(error.message()));
+  return error.WithMessage("callout: the plugin refuses --plugin-option" + given + ": " + std::string(error.message()));
 }
 
 Result<std::shared_ptr<const pjrt::Client>> OpenClient(const PluginChoice& choice, int device_count) {
@@ -73,22 +74,22 @@ Result<std::shared_ptr<const pjrt::Client>> OpenClient(const PluginChoice& choic
   }
   if (!client.ok()) return ExplainOptions(std::move(client).status(), choice);
   if (client.value()->devices().size() < static_cast<size_t>(device_count)) {
-    return InvalidArgument("callout: the program needs " + std::to_string(device_count) + " devices, the plugin '" +
-                           plugin->path() + "' has " + std::to_string(client.value()->devices().size()));
+    return InvalidArgument(internal::Cat("callout: the program needs ", device_count, " devices, the plugin '",
+                                         plugin->path(), "' has ", client.value()->devices().size()));
   }
   for (const std::string& handler : choice.handlers) CALLOUT_RETURN_IF_ERROR(RegisterHandler(*client.value(), handler));
   return client;
 }
 
 Result<int> DevicesOf(const pjrt::Program& program, int wanted) {
-  if (wanted < 0) return InvalidArgument("callout: --device-count must be positive, got " + std::to_string(wanted));
+  if (wanted < 0) return InvalidArgument(internal::Cat("callout: --device-count must be positive, got ", wanted));
   if (wanted > 0 && program.num_devices > 0 && wanted != program.num_devices) {
-    return InvalidArgument("callout: the program was exported for " + std::to_string(program.num_devices) +
-                           " devices, got --device-count " + std::to_string(wanted));
+    return InvalidArgument(internal::Cat("callout: the program was exported for ", program.num_devices,
+                                         " devices, got --device-count ", wanted));
   }
   if (std::max(wanted, program.num_devices) > kMaxDevices) {
-    return InvalidArgument("callout: the program was exported for " + std::to_string(program.num_devices) +
-                           " devices; at most " + std::to_string(kMaxDevices) + " can be");
+    return InvalidArgument(internal::Cat("callout: the program was exported for ", program.num_devices,
+                                         " devices; at most ", kMaxDevices, " can be"));
   }
   return std::max({wanted, program.num_devices, 1});
 }

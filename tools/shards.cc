@@ -8,8 +8,8 @@
 namespace callout::tools {
 namespace {
 
-// Calls `copy` with where each row (along the last dimension) of a device's part lies in the whole and in the part, and
-// its length, in elements.
+// Calls `copy` for each row (along the last dimension) of a device's part, with the row's position in the whole array,
+// its position in the part, and its length, all in elements.
 void ForEachRow(const pjrt::ProgramArray& array, size_t device,
                 const std::function<void(size_t whole, size_t part, size_t length)>& copy) {
   const std::vector<int64_t>& dims = array.type.dims;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole arrays and the parts of them that devices have.
+// Splits whole arrays into the parts of devices, and assembles them.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace callout::tools {
 
-/// What `device` has of `whole`, which is of the type array.WholeType().
+/// Returns the part of `whole` that `device` has. Requires that `whole` has the type array.WholeType().
 Array ShardOf(const Array& whole, const pjrt::ProgramArray& array, size_t device);
 
-/// The whole array of what all devices have, in their order.
+/// Assembles the whole array from the parts of all devices, in their order.
 Array Assemble(const std::vector<Array>& shards, const pjrt::ProgramArray& array);
 
 }  // namespace callout::tools

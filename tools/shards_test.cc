@@ -16,7 +16,7 @@ using internal::StatusIs;
 
 Array Spec(const std::string& text) { return ParseSpec(text).value(); }
 
-// An s8 array of which each device has `dims`.
+// Returns an s8 array whose part on each device has the shape `dims`.
 pjrt::ProgramArray Sharded(std::vector<int64_t> dims, std::vector<int64_t> tiles,
                            std::vector<std::vector<int64_t>> parts) {
   return {{DType::kInt8, std::move(dims)}, {std::move(tiles), std::move(parts)}};
@@ -65,7 +65,8 @@ TEST(ArgumentsTest, MustBeWhatTheProgramTakes) {
   EXPECT_THAT(
       ReadArguments({"f32[3]=1", "s32[]=3"}, expected, source),
       StatusIs(StatusCode::kInvalidArgument, "argument 0 of the program is f32[2], got f32[3] from 'f32[3]=1'"));
-  EXPECT_THAT(ReadArguments({"f32[4000000000000]=1", "s32[]=3"}, expected, source),  // before there are elements
+  // The error comes before any element is allocated.
+  EXPECT_THAT(ReadArguments({"f32[4000000000000]=1", "s32[]=3"}, expected, source),
               StatusIs(StatusCode::kInvalidArgument, "argument 0 of the program is f32[2]"));
   EXPECT_THAT(ReadArguments({::testing::TempDir()}, expected, source),
               StatusIs(StatusCode::kNotFound, "Is a directory"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Standard output for one thing alone: what callbacks print meanwhile goes to standard error.
+// Reserves standard output for the command's result: whatever callbacks print meanwhile goes to standard error.
 #pragma once
 
 #include <string_view>
@@ -12,15 +12,15 @@ namespace callout::tools {
 /// Not thread-safe.
 class ReservedOutput {
  public:
-  /// `reserves`: false for one that does nothing.
+  /// With `reserves` false, the object does nothing.
   explicit ReservedOutput(bool reserves);
   ~ReservedOutput();
   ReservedOutput(const ReservedOutput&) = delete;
   ReservedOutput& operator=(const ReservedOutput&) = delete;
 
-  /// Writes to what standard output was. Errors: Internal with the reason.
+  /// Writes to the original standard output. Errors: Internal, with the reason.
   Status Write(std::string_view bytes) const;
-  /// From now on standard output is what it was.
+  /// Restores standard output.
   void Release();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file for what can only be read or written in a file, such as archives.
+// A temporary file, for formats that need random access, such as archives.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@
 
 namespace callout::tools {
 
-/// In a folder of its own, which goes with it. Movable.
+/// The file is in a folder of its own, which the destructor removes. Movable.
 class TemporaryFile {
  public:
-  /// The file is not there yet. Errors: with the folder.
+  /// Makes the folder; the file does not exist yet. Errors have the folder.
   static Result<TemporaryFile> Make();
   TemporaryFile(TemporaryFile&& other) noexcept : folder_(std::exchange(other.folder_, "")) {}
   TemporaryFile& operator=(TemporaryFile&&) = delete;
   ~TemporaryFile();
 
   std::string path() const { return folder_ + "/file"; }
-  /// Errors: with the path.
+  /// Writes the whole file. Errors have the path.
   Status Write(std::string_view bytes) const;
 
  private:

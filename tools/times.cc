@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "callout/text.h"
+#include "core/base/cat.h"
 #include "report.h"
 
 namespace callout::tools {
@@ -43,15 +44,10 @@ void PrintTimes(const Times& times) {
 }
 
 void AppendJson(const Times& times, std::string& text) {
-  text += "\"nanoseconds\": [";
-  for (size_t i = 0; i < times.nanoseconds.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(times.nanoseconds[i]);
-  }
-  text += "], \"percentiles\": {";
+  text += internal::Cat("\"nanoseconds\": [", internal::Join(times.nanoseconds, ", "), "], \"percentiles\": {");
   const std::vector<int64_t> sorted = Sorted(times.nanoseconds);
   for (const int percent : kPercentiles) {
-    text += (percent == kPercentiles[0] ? "\"p" : ", \"p") + std::to_string(percent) +
-            "\": " + std::to_string(Percentile(sorted, percent));
+    text += internal::Cat(percent == kPercentiles[0] ? "\"p" : ", \"p", percent, "\": ", Percentile(sorted, percent));
   }
   text += "}, \"runs_per_second\": ";
   callout::AppendJson(times.RunsPerSecond(), text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long runs took.
+// The durations of runs.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,23 @@
 
 namespace callout::tools {
 
-/// The times of measured runs; warm-up is not among them.
+/// The times of measured runs, without warm-up runs.
 struct Times {
-  std::vector<int64_t> nanoseconds;  ///< Of each run, in the order in which they began.
-  int64_t wall_nanoseconds = 0;      ///< From the first's begin to the last's end.
+  std::vector<int64_t> nanoseconds;  ///< The duration of each run, in the order of their begins.
+  int64_t wall_nanoseconds = 0;      ///< The time from the begin of the first run to the end of the last one.
 
   double RunsPerSecond() const;
 };
 
-/// Nearest rank: the least number that `percent` of a hundred are not above. `sorted` is not empty.
+/// Returns the nearest-rank percentile: the least number that is not below `percent` of a hundred numbers. Requires a
+/// nonempty `sorted`.
 int64_t Percentile(const std::vector<int64_t>& sorted, int percent);
 
-/// "ran 100 times: median (p50) 12 us, p90 ..., p99 ..., least ..., first ..., 81000 runs a second", on standard
+/// Prints "ran 100 times: median (p50) 12 us, p90 ..., p99 ..., least ..., first ..., 81000 runs a second" on standard
 /// output.
 void PrintTimes(const Times& times);
 
-/// As members of an object: "nanoseconds", "percentiles", "runs_per_second".
+/// Appends members of an object: "nanoseconds", "percentiles", "runs_per_second".
 void AppendJson(const Times& times, std::string& text);
 
 }  // namespace callout::tools

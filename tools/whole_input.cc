@@ -13,7 +13,7 @@ struct Close {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
-// False, with errno, if it cannot be read to its end.
+// Returns false, with errno, if the file cannot be read to its end.
 bool Append(std::FILE* file, std::string& bytes) {
   char chunk[1 << 16];
   errno = 0;

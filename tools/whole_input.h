@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All bytes of a file or of standard input.
+// Reads all bytes of a file or of standard input.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace callout::tools {
 
-/// Errors: PermissionDenied and NotFound: "callout: cannot read WHAT 'PATH': why". Thread-safe.
+/// Reads a file. Errors: PermissionDenied and NotFound: "callout: cannot read WHAT 'PATH': why". Thread-safe.
 Result<std::string> ReadFile(const std::string& path, const std::string& what);
 
-/// Blocks until its end. Errors: InvalidArgument with the reason.
+/// Blocks until the end of standard input. Errors: InvalidArgument, with the reason.
 Result<std::string> ReadStandardInput();
 
 }  // namespace callout::tools

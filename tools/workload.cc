@@ -8,11 +8,12 @@
 #include <thread>
 
 #include "callout/pjrt/trace.h"
+#include "core/base/cat.h"
 
 namespace callout::tools {
 namespace {
 
-// Of the steady clock, nanoseconds.
+// Returns nanoseconds of the steady clock.
 int64_t Now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
@@ -41,9 +42,8 @@ void Workload::RunThread(const Load& load, int64_t begin, size_t thread) {
   Status status;
   std::vector<Span> spans;
   const auto end = begin + static_cast<int64_t>(load.min_seconds * 1e9);
-  const auto goes_on = [&] {  // the first run of each thread is counted already
-    return !failed_ && (spans.empty() || started_.fetch_add(1) < load.runs || Now() < end);
-  };
+  // `started_` includes the first run of each thread.
+  const auto goes_on = [&] { return !failed_ && (spans.empty() || started_.fetch_add(1) < load.runs || Now() < end); };
   while (status.ok() && goes_on()) {
     status = RunOnce(outputs_[thread], spans);
     ++done_;
@@ -65,7 +65,7 @@ Status Workload::Run(const Load& load) {
   } catch (const std::system_error& error) {
     const std::lock_guard lock(mutex_);
     if (!failed_.exchange(true)) {
-      error_ = InternalError("cannot start " + std::to_string(load.threads) + " threads: " + error.what());
+      error_ = InternalError(internal::Cat("cannot start ", load.threads, " threads: ", error.what()));
     }
   }
   RunThread(load, begin, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs of a compiled program, from one thread or more.
+// Runs a compiled program, on one or more threads.
 #pragma once
 
 #include <atomic>
@@ -14,27 +14,27 @@
 
 namespace callout::tools {
 
-/// What each device gets, or returns.
+/// The arguments or the results of each device.
 using Buffers = std::vector<std::vector<pjrt::Buffer>>;
 
 struct Load {
-  int64_t runs = 1;        ///< In all; each thread does one at least.
-  double min_seconds = 0;  ///< There are more runs until it is over.
+  int64_t runs = 1;        ///< The total number of runs; each thread does at least one.
+  double min_seconds = 0;  ///< Further runs are started until this time has passed.
   int threads = 1;
 };
 
-/// Not thread-safe, but for done().
+/// Not thread-safe, except for done().
 class Workload {
  public:
-  /// `executable` and `arguments` outlive this.
+  /// Borrowed: `executable` and `arguments` must outlive this object.
   Workload(const pjrt::LoadedExecutable& executable, const Buffers& arguments);
 
-  /// Blocks until all is done. The first error, after which nothing new is started.
+  /// Blocks until all runs have ended. Returns the first error, after which no run is started.
   Status Run(const Load& load);
 
-  /// Runs that ended since Run was called last. Thread-safe.
+  /// The number of runs that have ended since the last call of Run. Thread-safe.
   int64_t done() const { return done_.load(); }
-  /// The outputs of each thread's last run in Run's last call.
+  /// The outputs of each thread's last run in the last call of Run.
   const std::vector<Buffers>& outputs() const { return outputs_; }
   Times ReadTimes() const;
 
@@ -53,8 +53,8 @@ class Workload {
   std::atomic<int64_t> done_{0};
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
-  Status error_;             // the first
-  std::vector<Span> spans_;  // of all threads
+  Status error_;             // The first error.
+  std::vector<Span> spans_;  // The runs of all threads.
   std::vector<Buffers> outputs_;
 };
 

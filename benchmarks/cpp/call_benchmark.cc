@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A call without XLA: decoding a call frame's buffers, and invoking a native function with them.
+// Measures a call without XLA: decoding a call frame's buffers, and invoking a native function with them.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ namespace {
 void Copy(const Call& call) { call.result<float>(0)[0] = call.arg<float>(0)[0]; }
 CALLOUT_DEFINE_CALLBACK(bench_copy, Copy);
 
-// One scalar in, one out, as XLA passes them.
+// A call frame with one scalar operand and one scalar result, as XLA passes it.
 class Frame {
  public:
   Frame() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tap without XLA: Delivery::Push to a null sink, as the tap handler calls it, by one and by two programs' threads.
+// Measures a tap without XLA: one or two threads call Delivery::Push as the tap handler does, with a null sink.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -14,14 +14,14 @@ namespace callout::internal {
 namespace {
 
 TapSite* MakeSite(int64_t every) {
-  TapAttributes said;
-  said.label = "bench";
-  said.every = every;
-  return new TapSite(MakeSink("null", NullKind(), {}).value(), said);
+  TapAttributes attributes;
+  attributes.label = "bench";
+  attributes.every = every;
+  return new TapSite(MakeSink("null", NullKind(), {}).value(), attributes);
 }
 
 void Push(benchmark::State& state, int64_t every) {
-  static Delivery* const delivery = new Delivery;  // leaked: its threads rest between benchmarks
+  static Delivery* const delivery = new Delivery;  // leaked: its threads sleep between benchmarks
   static TapSite* site = nullptr;
   if (state.thread_index() == 0) site = MakeSite(every);
   std::vector<float> data(static_cast<size_t>(state.range(0)), 1.0F);

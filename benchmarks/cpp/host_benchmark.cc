@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host on the CPU plugin, beside programs that use the C API themselves. Contenders take turns in random order; the
-// tables at the end have the medians of the repetitions.
+// Measures the host on the CPU plugin against programs that use the C API directly. Contenders take turns in random
+// order; the tables at the end have the medians of the repetitions.
 #include <cstdlib>
 #include <string_view>
 
@@ -26,12 +26,12 @@ pjrt::Buffer Ones(const std::shared_ptr<const pjrt::Client>& client, int64_t ele
 namespace {
 
 int Main(int argc, char** argv) {
-  setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);  // a line for each client
+  setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);  // silences one line of XLA's log for each client
   constexpr std::string_view kStartup = "--startup=";
   if (argc == 2 && std::string_view(argv[1]).starts_with(kStartup)) {
     return RunStartup(argv[1] + kStartup.size(), CALLOUT_BENCH_PLUGIN);
   }
-  // In front of the caller's own, of which the last counts.
+  // Our flags stand before the caller's, because the last value of a flag counts.
   std::vector<std::string> flags = {argv[0], "--benchmark_repetitions=15",
                                     "--benchmark_enable_random_interleaving=true",
                                     "--benchmark_report_aggregates_only=true"};

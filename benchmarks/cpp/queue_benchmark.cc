@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bounded queue beside the queue that one writes first: a mutex, a deque and a vector a record.
+// Compares the bounded queue with the simplest queue: a mutex, a deque, and a vector for each record.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -32,7 +32,7 @@ class OurQueue {
     queue_.Commit(header);
   }
 
-  // The number of records taken out; at most kBurst.
+  // Returns the number of records taken out; at most kBurst.
   int PopSome() {
     int popped = 0;
     for (RecordHeader* header = nullptr; popped < kBurst && (header = queue_.Peek()) != nullptr; ++popped) {
@@ -77,7 +77,7 @@ class NaiveQueue {
   std::deque<std::vector<char>> records_;
 };
 
-// One thread does both sides, in bursts: what the work costs where nobody waits for anybody.
+// One thread produces and consumes in bursts: the cost of the work where no thread waits for another.
 template <typename Queue>
 void PushThenPop(benchmark::State& state) {
   Queue queue;
@@ -90,7 +90,7 @@ void PushThenPop(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * kBurst);
 }
 
-// Producers push as fast as they can while another thread takes records out. Time is the producers'.
+// Producers push as fast as they can while another thread takes records out. The measured time is the producers'.
 template <typename Queue>
 void PushWhilePopped(benchmark::State& state) {
   static Queue* queue = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a sink does with a record, on the thread that delivers: a step with two scalars, and batches of as many records
-// as that thread takes at once when it has got behind.
+// Measures the work of sinks for a record, on the delivery thread: a step with two scalars, in batches as large as the
+// thread takes after it has fallen behind.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -101,7 +101,7 @@ Result<std::shared_ptr<Callback>> TensorBoard(const Folder& folder) {
   return MakeSink("tensorboard", "tensorboard:" + (folder / "log"));
 }
 
-// Files grow: so many records are less than a gigabyte each.
+// Limits the number of records, because files grow: these are less than a gigabyte for each sink.
 constexpr int kBatches = 128;
 
 BENCHMARK_CAPTURE(Deliver, Null, Null, 1)->Iterations(kBatches);
@@ -120,14 +120,14 @@ BENCHMARK_CAPTURE(Deliver, Zarr, Zarr, 1)->Iterations(kBatches);
 BENCHMARK_CAPTURE(Deliver, TensorBoard, TensorBoard, 1)->Iterations(kBatches);
 BENCHMARK_CAPTURE(Deliver, TensorBoardHistograms, TensorBoard, 10'000)->Iterations(100);
 
-// Two arrays of 0.5 MB a record, in two batches of 32: what a disk's cache, or memory, takes.
+// Two arrays of 0.5 MB in each record, in two batches of 32: they fit into a disk's cache, or into memory.
 constexpr size_t kHalfMegabyte = (1 << 19) / sizeof(float);
 
 BENCHMARK_CAPTURE(Deliver, ArrowLarge, Arrow, kHalfMegabyte)->Iterations(2);
 BENCHMARK_CAPTURE(Deliver, NpyLarge, Npy, kHalfMegabyte)->Iterations(2);
 BENCHMARK_CAPTURE(Deliver, ZarrLarge, Zarr, kHalfMegabyte)->Iterations(2);
 
-// The same bytes by write() alone.
+// Writes the same number of bytes by write() alone.
 void WriteAlone(benchmark::State& state) {
   const Folder folder;
   const int fd = open((folder / "log").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);

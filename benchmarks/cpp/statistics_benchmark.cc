@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What counting costs an element: moments alone, with quantiles, with given bins.
+// Measures the cost of statistics per element: moments alone, with quantiles, with given bins.
 #include <benchmark/benchmark.h>
 
 #include <random>

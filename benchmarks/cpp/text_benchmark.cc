@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sinks of text do with a record of 1 KB, beside std::to_chars alone on the same numbers.
+// Compares sinks of text with std::to_chars alone, on the same records of 1 KB.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -15,7 +15,7 @@ namespace callout::internal {
 namespace {
 
 constexpr int kBatch = 256;
-constexpr size_t kLeaves = 4, kElements = 64;  // Csv takes no larger arrays
+constexpr size_t kLeaves = 4, kElements = 64;  // the largest arrays that Csv takes
 
 using Values = std::array<float, kLeaves * kElements>;
 
@@ -39,7 +39,7 @@ void DigitsAlone(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations());
 }
 
-// To nothing: files are what sink_benchmark is about.
+// Delivers to a sink that writes to /dev/null: sink_benchmark measures files.
 void Deliver(benchmark::State& state, const char* description) {
   const auto sink = MakeSink("text", description);
   if (!sink.ok()) return state.SkipWithError(sink.status().c_message());

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""brainevent's numba_kernel in a virtual environment of its own, which keeps its packages out of Callout's."""
+"""Measures brainevent's numba_kernel in its own virtual environment, to keep its packages out of Callout's."""
 
 import json
 import os
@@ -17,7 +17,7 @@ INSTALL_SECONDS, LOOP_SECONDS = 900, 600
 
 
 class Unavailable(Exception):  # noqa: N818 - a verdict, not a failure of the benchmark
-    """It cannot be measured here."""
+    """brainevent cannot be measured here."""
 
 
 def _run(what: str, command: Sequence[str | Path], seconds: int) -> str:
@@ -30,13 +30,13 @@ def _run(what: str, command: Sequence[str | Path], seconds: int) -> str:
         raise Unavailable(f"{what}: {error}") from error
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
-        why = next((line for line in said if line.startswith("ERROR:")), said[-1])  # pip's first, Python's last
+        why = next((line for line in said if line.startswith("ERROR:")), said[-1])  # of pip, or else of Python
         raise Unavailable(f"{what}: {why[:200]}")
     return done.stdout
 
 
 def _prepare() -> Path:
-    """The environment's Python. Set up again only if this Python is another or the requirements are."""
+    """Returns the environment's Python. Rebuilds the environment if this Python or the requirements have changed."""
     python, stamp = ENVIRONMENT / "bin/python", ENVIRONMENT / "stamp"
     wanted = f"{sys.version}\n{REQUIREMENTS.read_text()}"
     if stamp.exists() and stamp.read_text() == wanted:
@@ -50,7 +50,7 @@ def _prepare() -> Path:
 
 
 def entries(floor: Path, rounds: int) -> dict[str, list[Entry]]:
-    """By operand: brainevent's figure, and the floor that was measured beside it.
+    """Returns, for each operand, brainevent's figure, and the floor that was measured beside it.
 
     Raises:
         Unavailable: with the reason.

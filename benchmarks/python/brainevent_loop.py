@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop with brainevent's numba_kernel, in brainevent's environment.
+"""Measures the loop with brainevent's numba_kernel, in brainevent's environment.
 
-Usage: python brainevent_loop.py FLOOR_LIBRARY ROUNDS, which prints a line of JSON.
+Usage: python brainevent_loop.py FLOOR_LIBRARY ROUNDS. Prints a line of JSON.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks on XLA's own memory: a copy by NumPy, and a callback that does nothing."""
+"""Measures callbacks on XLA's own memory: a copy by NumPy, and a callback that does nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ def copy(ctx: Any, out: Any, x: Any) -> None:
 
 
 def nothing(ctx: Any, out: Any, x: Any) -> None:
-    """The result is in the place of the argument."""
+    """Leaves the result as it is, because the result shares the argument's memory."""
 
 
 def _method(label: str, role: str, make: Callable[..., Any], body: Callable[..., None]) -> Method:

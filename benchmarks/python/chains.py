@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tap costs the program around it: chains of arithmetic with a tap behind each step, compiled and run."""
+"""Measures a tap's cost for the program around it: chains of arithmetic with a tap behind each step."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from measure import Contender, Refused, Row, compare
 from program import EMPTY, JAX, OURS
 
 LENGTHS = (10, 100, 1000)
-SLOW_BEYOND = 100  # without the patch, and with JAX's callbacks, time goes as the square
+SLOW_BEYOND = 100  # without the patch, and with JAX's callbacks, time grows quadratically
 SIZE = 1000
 Tap = Callable[[jax.Array], object]
 
@@ -39,7 +39,7 @@ TAPS: dict[str, tuple[str, Tap, bool]] = {
 
 
 class Chain:
-    """A round: the program of `length` steps is compiled anew, and run."""
+    """A round compiles the program of `length` steps, and runs it."""
 
     def __init__(self, length: int, tap: Tap, patched: bool):
         self.length, self.tap, self.patched = length, tap, patched

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A check that holds, in a `fori_loop`: beside Equinox's `error_if`, checkify, and nothing."""
+"""Measures a check that holds, in a `fori_loop`, beside Equinox's `error_if`, checkify, and an empty loop."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Step = Callable[[jax.Array], jax.Array]
 
 
 class CheckedLoop:
-    """A round: one run of the program, waited for. The checks of another program, with a negative number, must fail."""
+    """A round is one run of the program, including the wait. With a negative number, the checks must fail."""
 
     def __init__(self, step: Step, shape: tuple[int, ...], count: int, wrap: Callable[..., Any], fails: bool = True):
         def program(x: jax.Array) -> jax.Array:
@@ -32,7 +32,7 @@ class CheckedLoop:
     def _fails(self) -> bool:
         try:
             jax.block_until_ready(self.program(self.x - 1))
-        except Exception:  # noqa: BLE001 - each has its own class
+        except Exception:  # noqa: BLE001 - each contender has its own class
             return True
         return False
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a new kernel takes to compile, and to give its first result in a jitted function."""
+"""Measures how long a new kernel takes to compile, and to return its first result in a jitted function."""
 
 import itertools
 import tempfile
@@ -44,7 +44,7 @@ def _cold(number: int) -> Callable[[jax.Array], jax.Array]:
 
 
 def _numba(number: int) -> Callable[[jax.Array], jax.Array]:
-    """Compiled when it is traced."""
+    """Returns a Numba kernel, which is compiled when it is traced."""
     import numba
 
     @numba.njit
@@ -62,12 +62,12 @@ def _jax(number: int) -> Callable[[jax.Array], jax.Array]:
 
 
 class Compiling:
-    """A round: a kernel made, then called for the first time. `known`: the same kernel every time."""
+    """A round makes a kernel, and calls it for the first time. `known`: every round uses the same kernel."""
 
     def __init__(self, make: Callable[[int], Callable[[jax.Array], jax.Array]], known: bool = False):
         self.make, self.known = make, next(_numbers) if known else 0
         self.x = jnp.zeros(SIZE, jnp.float32)
-        self.kept: list[Any] = []  # destroying a program is not part of a round
+        self.kept: list[Any] = []  # keeps programs, so that a round does not include their destruction
 
     def play(self) -> dict[str, float]:
         number = self.known or next(_numbers)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls and taps while another Python thread keeps the interpreter busy.
+"""Measures calls and taps while another Python thread keeps the interpreter busy.
 
-Calls that follow each other within microseconds mostly keep the interpreter: the other thread does not wake up in time to
-take it. After a millisecond of other work it has it, and the call waits for CPython's switch interval.
+Calls that follow each other within microseconds mostly keep the GIL, because the other thread does not wake up in time
+to take it. After a millisecond of other work the other thread has the GIL, and the call waits for CPython's switch
+interval.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ KEPT = {"callout, C++ function", "callout, Python", "callout.tap, Python", "call
 
 @contextlib.contextmanager
 def busy_python() -> Iterator[None]:
-    """A thread that runs Python code for as long as the block lasts."""
+    """Runs Python code in a thread during the block."""
     stop = threading.Event()
 
     def burn() -> None:
@@ -37,8 +38,8 @@ def busy_python() -> Iterator[None]:
 
 
 def _contender(method: Method, spaced: bool) -> Contender:
-    # What does not wait for the interpreter runs for long enough that the wait at the program's end, which everybody has,
-    # does not show.
+    # Contenders that do not wait for the GIL run so many steps that the wait at the program's end, which all have, is
+    # negligible.
     n = 40 if spaced else 1_000 if method.slow else 200_000
     return Contender(method.label, method.role, Loop(method, (), n, False, spaced).play)
 

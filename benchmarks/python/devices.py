@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drop-ins in a jit over two devices: one call with the whole value. In a process of its own, which has two devices.
+"""Measures the replacements of JAX's callbacks in a jit over two devices, in a process with two devices.
 
-Usage of the child: python devices.py ROUNDS, which prints a line of JSON.
+Usage of the child: python devices.py ROUNDS. Prints a line of JSON.
 """
 
 import json
@@ -24,7 +24,7 @@ from program import OURS, Method
 
 
 class Sharded:
-    """A round: a loop over an array that lies on two devices, with a call that gathers it in each step."""
+    """A round is a loop over an array on two devices, with a call that gathers the array in each step."""
 
     def __init__(self, method: Method, n: int):
         self.method, self.n = method, n
@@ -51,9 +51,9 @@ class Sharded:
 
 
 class Dispatched:
-    """A round: calls of a small function of a sharded array with one call in it, each waited for.
+    """A round calls a small function of a sharded array with one callback, and waits for each result.
 
-    Up to JAX 0.11 programs with collectives that are dispatched without waiting can wait for each other for ever.
+    Up to JAX 0.11, programs with collectives can deadlock if they are dispatched without waiting.
     """
 
     def __init__(self, method: Method, count: int):
@@ -101,7 +101,7 @@ def measure(rounds: int) -> list[Row]:
         )
         for kind, group in groups.items()
     ]
-    groups["ordered io_callback"] = methods("io_callback", True)  # JAX has no ordered debug callback there
+    groups["ordered io_callback"] = methods("io_callback", True)  # JAX has no ordered debug callback on several devices
     return loops + [_dispatches(kind, group, rounds) for kind, group in groups.items()]
 
 

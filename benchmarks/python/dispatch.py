@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call of a jitted function costs when there is a callback in it, and whether the caller waits for the program."""
+"""Measures calls of a jitted function with a callback, and whether the caller waits for the program."""
 
 import time
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from measure import Contender, Refused, Row, compare
 from methods import call_methods, dispatch_taps, dispatch_watches, ordered_taps
 from program import EMPTY, WORK, Method
 
-# A program of some tens of milliseconds on one thread: the caller has the other cores for itself.
+# A program of some tens of milliseconds on one thread, so that the caller has the other cores.
 SIZE, STEPS = 4096, 1500
-FIXED_POINT = 0.739085  # of the cosine
+FIXED_POINT = 0.739085  # the cosine's
 
 
 class Dispatch:
-    """A round: `count` calls of a small jitted function, one after the other, then a wait for the last."""
+    """A round makes `count` calls of a small jitted function, and then waits for the last one."""
 
     def __init__(self, method: Method, count: int):
         self.method, self.count = method, count
@@ -47,14 +47,14 @@ class Dispatch:
 
 
 class Wait:
-    """A round: one call of a function that works for a while; when it returns, and when its result is there."""
+    """A round is one call of a slow function, with the time until it returns, and until its result is ready."""
 
     def __init__(self, method: Method):
         self.method = method
 
         @jax.jit
         def function(work, x):
-            x = x + 0 * (work @ work)[0, 0]  # not a small program to XLA, which dispatches those synchronously
+            x = x + 0 * (work @ work)[0, 0]  # XLA would dispatch a small program synchronously
             x = jax.lax.fori_loop(0, STEPS, lambda _, x: jnp.cos(x), x)
             return method.apply(x[0])
 

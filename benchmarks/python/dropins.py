@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each drop-in beside JAX's own: a call in a loop, a dispatch; unordered and ordered."""
+"""Measures each replacement of a JAX callback beside the original: in a loop and in dispatch, unordered and ordered."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,7 +56,7 @@ def _ordered_tap() -> Method:
 
 
 def methods(kind: str, ordered: bool) -> list[Method]:
-    """The drop-in and its original; the ordered tap beside the debug callbacks."""
+    """Returns the replacement and the original, and the ordered tap beside the debug callbacks."""
     if kind == "io_callback":
         return [_io(entry, ordered) for entry in IO]
     return [*(_debug(entry, ordered) for entry in DEBUG), *([_ordered_tap()] if ordered else [])]

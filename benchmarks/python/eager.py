@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls and taps outside of programs, beside JAX's own, and beside an addition, which is what an operation costs there."""
+"""Measures calls and taps outside of programs, beside JAX's own, and beside an addition as the cost of an operation."""
 
 import time
 from collections.abc import Callable

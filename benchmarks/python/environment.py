@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versions and machine: without them the figures mean little."""
+"""Describes versions and machine, without which the figures mean little."""
 
 import datetime
 import importlib.metadata
@@ -28,7 +28,7 @@ def _cpu() -> str:
 
 
 def busy() -> str:
-    """A warning if other programs are at work, or nothing."""
+    """Returns a warning if other programs use the processors, or ""."""
     load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
     return (
         f"other programs are at work (load {load:.1f} on {cores} cores): the figures are too high" if load > 1 else ""
@@ -36,7 +36,7 @@ def busy() -> str:
 
 
 def describe() -> dict[str, str]:
-    """What goes above every table, in the order in which it is printed."""
+    """Returns the description above every table, in the order in which it is printed."""
     version = subprocess.run([compiler(), "--version"], capture_output=True, text=True, check=True).stdout
     return {
         "date": datetime.date.today().isoformat(),

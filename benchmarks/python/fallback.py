@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls and taps that go by JAX's own callbacks, as where there is no native path: beside JAX's functions, and beside the
-bare callback below these, whose function gets NumPy arrays."""
+"""Measures calls and taps by JAX's own callbacks, as on platforms without a native path.
+
+Contenders are JAX's functions, and the bare callback under both, whose function gets NumPy arrays.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +22,7 @@ FLOORS = ("empty loop", "floor: C++ FFI handler")
 
 
 def _bare() -> Method:
-    """The identity, by no more than the custom call of JAX."""
+    """Returns the identity by JAX's bare custom call."""
     primitive = Primitive("benchmark_bare_callback")
     primitive.def_abstract_eval(lambda x: x)
 
@@ -35,7 +37,7 @@ def _bare() -> Method:
 
 
 def _slow(methods: Sequence[Method], ours: Sequence[str]) -> list[Method]:
-    """Of what the native path is measured by: what it is beside, and what goes by JAX's callbacks, too."""
+    """Selects from the native path's methods: JAX's own, and those of `ours` that can use JAX's callbacks."""
     kept = [m for m in methods if m.label in (*FLOORS, *ours) or m.role == JAX]
     for method in kept:
         method.slow = method.synchronous = method.role in (OURS, JAX)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records and arrays in files: Callout's sinks beside what others write them with.
+"""Measures writing records and arrays to files: Callout's sinks beside other libraries.
 
 Usage: python benchmarks/python/files.py [--rounds 5] [--sinks build/bench/bin/sink_benchmark]
-In an environment of its own (requirements/bench-files.txt, Python 3.11 or newer), which needs no Callout: its sinks are
-measured by the C++ benchmark, where that is built. Contenders take turns. Figures are CPU times of all threads, in
-nanoseconds a record, and include closing the file.
+The script runs in its own environment (requirements/bench-files.txt, Python 3.11 or newer) without Callout: the C++
+benchmark, if built, measures Callout's sinks. Contenders take turns. Figures are CPU times of all threads, in
+nanoseconds for each record, and include closing the file.
 """
 
 import argparse
@@ -30,13 +30,13 @@ from tables import as_json, as_text
 from tensorboardX import SummaryWriter
 
 BATCH = 8192  # records, as in sink_benchmark
-LARGE, SIDE = 32, 1 << 17  # records of two arrays of half a megabyte
+LARGE, SIDE = 32, 1 << 17  # the number of records, and the size of their two arrays of half a megabyte
 SINKS = {"Arrow": "sinks.Arrow", "Zarr": "sinks.Zarr", "Npy": "sinks.Npy", "Csv": "sinks.Csv"}
-Write = Callable[[Path, int], None]  # a folder, and how many records
+Write = Callable[[Path, int], None]  # (folder, number of records)
 
 
 def columns(records: int) -> tuple[np.ndarray, np.ndarray]:
-    """Steps, and two numbers of each."""
+    """Returns the steps, and two numbers for each step."""
     return np.arange(records), np.linspace(0, 1, 2 * records, dtype=np.float32).reshape(records, 2)
 
 
@@ -141,7 +141,7 @@ def write_alone(folder: Path, records: int) -> None:
         file.writelines(value for _ in range(2 * records))
 
 
-# A contender, and how many records a round has: slow ones have fewer.
+# Each contender, with the number of records in a round. Slow contenders have fewer.
 SCALARS: dict[str, tuple[Write, int]] = {
     "pyarrow, a batch of 8,192 records at a time": (arrow_batches, 16 * BATCH),
     "rerun, `send_columns` of 8,192 records": (rerun_columns, 16 * BATCH),
@@ -172,7 +172,7 @@ def measure(write: Write, records: int) -> float:
 
 
 def measure_sinks(benchmark: str) -> dict[str, float]:
-    """Of each benchmark of the sinks: CPU time of a record, in nanoseconds."""
+    """Returns for each benchmark of the sinks the CPU time of a record, in nanoseconds."""
     names = "|".join(f"{name}|{name}Large" for name in SINKS)
     command = [benchmark, f"--benchmark_filter=Deliver/({names})/", "--benchmark_format=json"]
     rows = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["benchmarks"]
@@ -196,7 +196,7 @@ def main() -> None:
     large = {SINKS[name]: took[f"{name}Large"] for name in SINKS if f"{name}Large" in took}
     large |= {name: took[name] for name in LARGE_ONES}
     least = small.get("sinks.Arrow", min(small.values()))
-    gigabytes = 8 * SIDE  # bytes a nanosecond are gigabytes a second
+    gigabytes = 8 * SIDE  # bytes per nanosecond are gigabytes per second
     tables = [
         (
             ["two f32 scalars a record, to a file", "ns a record", "vs sinks.Arrow"],

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The floor: what XLA itself charges for leaving a program. Handlers over the C API that do nothing but the copies that
-// are asked for, and one that says on which thread a program runs.
+// The floor: the cost of leaving a program in XLA itself. The handlers use the C API and only make the copies of their
+// descriptions; one returns the thread that runs a program.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -33,7 +32,7 @@ size_t Bytes(const XLA_FFI_Buffer* buffer) {
   return bytes;
 }
 
-// Memory that is warm after the first call, as pooled blocks are.
+// Memory that is warm after the first call, like a pool's blocks.
 char* Scratch(size_t bytes) {
   thread_local std::vector<char> scratch;
   if (scratch.size() < bytes) scratch.resize(bytes);
@@ -44,14 +43,14 @@ char* Scratch(size_t bytes) {
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-/// One copy: operand to result.
+/// Makes one copy, of the operand to the result.
 EXPORT XLA_FFI_Error* floor_copy(XLA_FFI_CallFrame* frame) {
   if (AnswersMetadata(frame)) return nullptr;
   std::memcpy(Ret(frame)->data, Arg(frame)->data, Bytes(Arg(frame)));
   return nullptr;
 }
 
-/// Two copies: a callback that owns its argument needs one in and one out.
+/// Makes two copies: a callback that owns its argument needs one of the operand and one of the result.
 EXPORT XLA_FFI_Error* floor_copy_twice(XLA_FFI_CallFrame* frame) {
   if (AnswersMetadata(frame)) return nullptr;
   const size_t bytes = Bytes(Arg(frame));
@@ -61,13 +60,13 @@ EXPORT XLA_FFI_Error* floor_copy_twice(XLA_FFI_CallFrame* frame) {
   return nullptr;
 }
 
-/// No result, no copy.
+/// Has no result and makes no copy.
 EXPORT XLA_FFI_Error* floor_look(XLA_FFI_CallFrame* frame) {
   (void)AnswersMetadata(frame);
   return nullptr;
 }
 
-/// No result, one copy: what a tap needs.
+/// Has no result and makes one copy, like a tap.
 EXPORT XLA_FFI_Error* floor_take(XLA_FFI_CallFrame* frame) {
   if (AnswersMetadata(frame)) return nullptr;
   const size_t bytes = Bytes(Arg(frame));
@@ -75,7 +74,7 @@ EXPORT XLA_FFI_Error* floor_take(XLA_FFI_CallFrame* frame) {
   return nullptr;
 }
 
-/// Result s32[]: the kernel's number of the thread that runs the program.
+/// Returns s32[], the kernel's number of the thread that runs the program.
 EXPORT XLA_FFI_Error* floor_thread_id(XLA_FFI_CallFrame* frame) {
   if (AnswersMetadata(frame)) return nullptr;
   const auto id = static_cast<int32_t>(syscall(SYS_gettid));

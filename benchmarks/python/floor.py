@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds and registers the floor. Needs JAX only: an environment without Callout uses it too."""
+"""Builds and registers the floor. Needs JAX only, because an environment without Callout uses it, too."""
 
 import ctypes
 import os
@@ -19,7 +19,7 @@ def compiler() -> str:
 
 
 def _xla_include() -> Path:
-    # The headers that the library is built against, not the installed jaxlib's: newer ones rename C structs.
+    # Use the pinned headers that Callout is built with, because newer headers of jaxlib rename C structs.
     cache = ROOT / ".cache"
     subprocess.run([sys.executable, ROOT / "scripts/fetch_wheel.py", "xla-ffi", cache], check=True)
     return max(cache.glob("xla-ffi-*/include"))
@@ -37,7 +37,7 @@ def build_floor(out: Path) -> Path:
 
 
 def register_floor(library: Path) -> None:
-    """Makes `floor_*` known as FFI targets."""
+    """Registers the FFI targets `floor_*`."""
     floor = ctypes.CDLL(str(library))
     for handler in HANDLERS:
         jax.ffi.register_ffi_target(handler, jax.ffi.pycapsule(getattr(floor, handler)), platform="cpu")

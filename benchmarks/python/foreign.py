@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same foreign function through `callout.ffi` and through `jax.ffi`: in a loop, dispatched, and outside of jit."""
+"""Measures a foreign function by `callout.ffi` and by `jax.ffi`: in a loop, dispatched, and outside of jit."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def _method(label: str, role: str, ffi_call: Callable[..., Any]) -> Method:
 
 
 class Eager:
-    """A round: calls outside of jit, each waited for."""
+    """A round makes calls outside of jit, and waits for each."""
 
     def __init__(self, method: Method, count: int):
         self.method, self.count = method, count

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How figures grow with what they depend on, over three decades: times by size, and the exponent that fits them."""
+"""Measures how times grow with sizes over three decades, and fits an exponent."""
 
 import itertools
 import threading
@@ -14,14 +14,14 @@ from measure import Contender, Row, compare
 from program import OURS, identity
 
 EXPONENT = "exponent"
-FITTED = 2  # the last decade: before it is what each program costs
+FITTED = 2  # points of the last decade; constant costs of a program dominate before
 DECADES = (1, 10, 100, 1_000)
 NULL = callout.sinks.Null()
 SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
 
 def exponent(times: dict[int, float]) -> float:
-    """The slope between the logarithms of the last points."""
+    """Returns the slope between the logarithms of the last points."""
     last = sorted(times.items())[-FITTED:]
     sizes, values = np.log(np.asarray(last)).T
     return float(np.polyfit(sizes, values, 1)[0])
@@ -52,12 +52,12 @@ def _running(program: Callable[..., object], *args: object) -> float:
 
 
 def records(size: int) -> float:
-    """To a sink, all delivered."""
+    """Measures records to a sink, until all are delivered."""
     return _running(lambda x: jax.lax.fori_loop(0, size, lambda i, x: callout.tap(NULL, x + 1), x), jnp.float32(0))
 
 
 def sites(size: int, of_one: Callable[[jax.Array], jax.Array] = _call) -> float:
-    """Traced, lowered and compiled; each callback has an input of its own."""
+    """Measures tracing, lowering and compiling callbacks, each with its own input."""
     xs = [jnp.float32(i) for i in range(size)]
     return _seconds(lambda: jax.jit(lambda xs: [of_one(x) for x in xs]).lower(xs).compile(), 1)
 
@@ -94,7 +94,7 @@ def bytes_called(size: int) -> float:
 
 
 def threads(size: int) -> float:
-    """As many programs at once, of 10,000 taps each."""
+    """Measures `size` concurrent programs of 10,000 taps each."""
     run = jax.jit(lambda x: jax.lax.fori_loop(0, 10_000, lambda i, x: callout.tap(NULL, x + 1), x))
     run(jnp.float32(0)).block_until_ready()
 
@@ -128,7 +128,7 @@ def _play(measured: Callable[[int], float], sizes: Sequence[int]) -> dict[str, f
 
 
 def run(rounds: int) -> list[Row]:
-    """One row of each range of sizes."""
+    """Returns one row for each range of sizes."""
     rows = []
     by_sizes = sorted(CURVES.items(), key=lambda curve: curve[1][1])
     for sizes, curves in itertools.groupby(by_sizes, key=lambda curve: curve[1][1]):

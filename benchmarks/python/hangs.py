@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks that use JAX while their own program, and others, are in flight: does everything come to an end?
+"""Checks that callbacks which use JAX end while their own program, and others, are in flight.
 
-Usage: python hangs.py [--rounds N], each promised scenario in a process of its own with a time limit; or
-python hangs.py SCENARIO [--rounds N] [--remedy R] [--jax] in this process, with JAX's own callbacks for --jax.
+Usage: python hangs.py [--rounds N] runs each promised scenario in its own process with a time limit. python hangs.py
+SCENARIO [--rounds N] [--remedy R] [--jax] runs one in this process; --jax uses JAX's own callbacks.
 """
 
 import argparse
@@ -30,18 +30,19 @@ inner = jax.jit(lambda x: jnp.sin(x) ** 2)
 
 
 class Scenario:
-    """`full`: so much is in flight that one more dispatch waits. `release`: what `hold` returned becomes ready."""
+    """The programs of a scenario. `full`: set when a dispatch would block. `release`: makes the result of `hold` ready."""
 
     def __init__(self, pure_callback, remedy):
         self.full, self.release, self.remedy = threading.Event(), threading.Event(), remedy
-        # JAX copies NumPy arrays in the background: what is passed as one is not ready, even without async dispatch.
+        # JAX copies NumPy arrays in the background, so an array that is passed to a program is not ready at first, even
+        # without async dispatch.
         self.small, self.large = jax.block_until_ready([jnp.full((n, n), 0.05) for n in (300, 1000)])
         hold = callout.options(self.wait_for_release, numpy_only=True)
         self.program_with_callback = jax.jit(lambda x: pure_callback(lambda v: np.asarray(jnp.cos(v)), F32, x))
         callback = callout.options(self.use_numpy, numpy_only=True) if remedy == "numpy_only" else self.use_jax
         liar = callout.options(self.use_jax, numpy_only=True)
         self.call_eagerly = lambda x: pure_callback(callback, F32, x)
-        # XLA runs cheap programs in the thread that dispatches them, which must not wait; hence the product.
+        # The product keeps XLA from running the program in the dispatching thread, which must not wait.
         self.hold = jax.jit(lambda m: callout.pure_callback(hold, F32, (m @ m).mean()))
         self.call = jax.jit(self.call_eagerly)
         self.call_liar = jax.jit(lambda x: pure_callback(liar, F32, x))
@@ -52,7 +53,7 @@ class Scenario:
         return x
 
     def wait_until_full(self):
-        # A program that is dispatched synchronously fills nothing behind it: then the time runs out, once.
+        # If programs are dispatched synchronously, none are queued behind one, and the wait times out once.
         if not self.full.wait(0.2):
             self.full.set()
 
@@ -71,7 +72,7 @@ class Scenario:
         return self.use_jax(x, self.program_with_callback)
 
     def not_ready(self, call=None):
-        """A loop of jitted calls whose input is not ready, and as many more programs as there may be in flight."""
+        """Runs jitted calls whose input is not ready, followed by as many programs as may be in flight."""
         if self.remedy in ("ready", "no_async_dispatch"):
             self.release.set()
         x = self.hold(self.small)
@@ -84,22 +85,22 @@ class Scenario:
         return results
 
     def nested(self):
-        """The same, with callbacks in the programs that the callbacks run."""
+        """Runs `not_ready` with callbacks in the programs that the callbacks run."""
         return self.not_ready(self.call_nested)
 
     def broken_promise(self):
-        """The same, with callbacks that use JAX although they were declared numpy_only."""
+        """Runs `not_ready` with callbacks that use JAX although they were declared numpy_only."""
         return self.not_ready(self.call_liar)
 
     def queue(self):
-        """Twice as many programs as there may be in flight behind a call."""
+        """Queues twice as many programs behind a call as may be in flight."""
         results = [self.call(np.float32(1))]
         for _ in range(2 * IN_FLIGHT):
             results.append(step(results[-1]))
         return results
 
     def eager(self):
-        """A loop of calls outside of a compiled program."""
+        """Runs calls outside of a compiled program."""
         m, results = self.large, []
         for _ in range(CALLS):
             m = product(m)
@@ -107,7 +108,7 @@ class Scenario:
         return results
 
     def run(self, name):
-        """One round."""
+        """Runs one round of a scenario."""
         self.full.clear()
         self.release.clear()
         results = getattr(self, name)()
@@ -116,7 +117,7 @@ class Scenario:
 
 
 def promised():
-    """The scenarios that end with the JAX that is installed."""
+    """Returns the scenarios that must end with the installed JAX."""
     version = tuple(int(part) for part in jax.__version__.split(".")[:2])
     return [name for name, since in PROMISED_FROM.items() if version >= since]
 

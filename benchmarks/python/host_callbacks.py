@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`host_callback` beside JAX's ordered debug callbacks: a tap, a print, and a consumer slower than the program.
+"""Measures `host_callback` beside JAX's ordered debug callbacks: a tap, a print, and a consumer slower than the program.
 
-Usage of the child: python host_callbacks.py callout|jax, which prints a line of JSON.
+Usage of the child: python host_callbacks.py callout|jax. Prints a line of JSON.
 """
 
 import json
@@ -28,7 +28,7 @@ RECORDS, RECORD_BYTES, QUEUE_BYTES, CONSUMER_S = 60, 8_000_000, 64_000_000, 0.02
 
 
 class CountingStream:
-    """Takes text for the terminal, and counts its lines that begin a print."""
+    """Replaces the terminal, and counts the lines that begin a print."""
 
     def __init__(self) -> None:
         self.prints = 0
@@ -146,7 +146,7 @@ def _slow_consumer(rounds: int) -> list[Row]:
 
 
 def _status(name: str) -> float:
-    """A line of /proc/self/status, MB."""
+    """Returns a line of /proc/self/status, in MB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(float(line.split()[1]) / 1e3 for line in lines if line.startswith(name))
 

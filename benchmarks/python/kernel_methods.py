@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The identity as native kernels: what the group `kernels` compares."""
+"""The identity as native kernels, which the group `kernels` compares."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ extern "C" __attribute__((visibility("default"))) int32_t copy_scalar(void** ptr
 
 
 def missing() -> dict[str, str]:
-    """What cannot be measured: {target: why}."""
+    """Returns the targets that cannot be measured: {target: reason}."""
     try:
         import numba  # noqa: F401
     except ImportError as error:
@@ -45,7 +45,7 @@ def _numba(operand: str) -> Callable[[jax.Array], jax.Array]:
 
 
 def kernel_methods(operand: str, missing: dict[str, str]) -> list[Method]:
-    """All copy once: from the argument to the result."""
+    """Returns the methods, each of which copies once, from the argument to the result."""
     methods = [
         Method("empty loop", EMPTY, identity),
         Method("floor: C++ FFI handler", FLOOR, ffi("floor_copy")),

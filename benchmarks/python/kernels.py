@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native kernels on the CPU: one call in a loop, lanes of `vmap`, and how long compiling takes."""
+"""Measures native kernels on the CPU: one call in a loop, lanes of `vmap`, and compilation."""
 
 import contextlib
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def _add_brainevent(rows: dict[str, Row], floor: Path, skipped: dict[str, str], 
 
 
 def run(rounds: int, out: Path, floor: Path, skipped: dict[str, str]) -> list[Row]:
-    """Adds to `skipped` what cannot be measured here."""
+    """Runs the group. Adds contenders that cannot be measured here to `skipped`."""
     known = set(skipped)
     skipped |= missing()
     with _libraries_in(out / "libraries"):

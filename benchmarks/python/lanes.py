@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`vmap` of a kernel that works for about a millisecond: its lanes one after the other, and on XLA's threads at once."""
+"""Measures `vmap` of a kernel of about a millisecond, with lanes in sequence, and in parallel on XLA's threads."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from program import JAX, OURS
 LANES, SIZE = 16, 1 << 18
 SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
-# Each step needs the one before: it cannot be vectorised.
+# Each step needs the previous one, so that the loop cannot be vectorised.
 SOURCE = """
 #include "callout/kernel.h"
 
@@ -36,7 +36,7 @@ def expected(x: np.ndarray) -> np.ndarray:
 
 
 class Lanes:
-    """A round: the jitted `vmap`, called once and waited for."""
+    """A round calls the jitted `vmap` once, and waits."""
 
     def __init__(self, function: Callable[[jax.Array], jax.Array], x: np.ndarray, wanted: np.ndarray):
         self.program, self.x, self.wanted = jax.jit(jax.vmap(function)), jnp.asarray(x), wanted
@@ -51,7 +51,7 @@ class Lanes:
 
 
 def _numba() -> tuple[Callable[[jax.Array], jax.Array], Callable[[jax.Array], np.float32]]:
-    """The kernel, and a function of Python that JAX calls back."""
+    """Returns the kernel, and a Python function for JAX's callback."""
     import numba
 
     @numba.njit

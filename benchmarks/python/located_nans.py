@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to be told where NaN begins: the training step of a small transformer, without a NaN in it."""
+"""Measures `locate_nans`: the training step of a small transformer, without a NaN."""
 
 import time
 from collections.abc import Callable
@@ -73,7 +73,7 @@ def _step(state: Any, words: jax.Array) -> tuple[Any, jax.Array]:
 
 
 class Step:
-    """A round: a few steps of training, each waited for. `plain`: what its loss must be about."""
+    """A round makes a few training steps, and waits for each. `plain`: the loss must be close to this."""
 
     def __init__(self, program: Callable[..., Any], loss: Callable[[Any], Any], plain: float | None):
         self.program, self.loss, self.plain = program, loss, plain

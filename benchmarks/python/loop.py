@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call, and one tap, in a `fori_loop`: on the thread that calls the program, and on a thread of XLA's pool."""
+"""Measures one call, and one tap, in a `fori_loop`, on the thread that calls the program, and on XLA's pool."""
 
 import time
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from program import OPERANDS, OURS, CallLoop, Method, steps
 
 
 class Loop(CallLoop):
-    """One that for taps also waits until everything is delivered."""
+    """A loop whose rounds, for taps, also wait until all records are delivered."""
 
     def play(self) -> dict[str, float]:
         received = self.method.received
@@ -55,7 +55,7 @@ def _row(kind: str, methods: Sequence[Method], operand: str, pool: bool, rounds:
 
 
 def values_arrive() -> None:
-    """Every value of a tapped loop, each once and in order: what the timed rounds only count."""
+    """Checks that every value of a tapped loop arrives once and in order; timed rounds only count values."""
     values: list[float] = []
     method = Method("", OURS, lambda x: callout.tap(lambda v: values.append(float(v)), x))
     Loop(method, (), 5_000, False).play()
@@ -69,7 +69,7 @@ def run(rounds: int, out: Path, missing: dict[str, str]) -> list[Row]:
     rows = []
     for operand in ("scalar", "1 KB", "1 MB"):
         large = operand == "1 MB"
-        # With 1 MB XLA splits the program's own work over the pool: there is no one thread to speak of.
+        # With 1 MB, XLA splits the program's own work over the pool, so that no single thread runs the program.
         for pool in (False,) if large else (False, True):
             rows.append(_row("call", call_methods(large, missing), operand, pool, rounds))
             rows.append(_row("tap", tap_methods(large, out), operand, pool, rounds))

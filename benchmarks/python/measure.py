@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds of contenders, taken in turns, and their medians. A contender that did not do its work is refused."""
+"""Runs rounds of contenders in turns, and computes medians. Contenders with wrong results are refused."""
 
 import dataclasses
 import gc
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 
 class Refused(Exception):  # noqa: N818 - a verdict, not a failure of the benchmark
-    """The contender's result is wrong, or not everything arrived."""
+    """The contender's result is wrong, or records are missing."""
 
 
 @dataclasses.dataclass
@@ -34,7 +34,7 @@ class Entry:
 
 @dataclasses.dataclass
 class Row:
-    """One comparison."""
+    """A comparison of contenders."""
 
     key: str
     title: str
@@ -72,7 +72,7 @@ def _entry(contender: Contender, results: list[dict[str, float]], refused: str) 
 
 
 def compare(key: str, title: str, unit: str, contenders: Sequence[Contender], rounds: int) -> Row:
-    """A warm-up round each, then `rounds` rounds of all in turn, in an order that changes: what ran before has an effect."""
+    """Runs a warm-up round of each, then `rounds` rounds of all in turn. The order changes, because it has an effect."""
     results: list[list[dict[str, float]]] = [[] for _ in contenders]
     refused = [""] * len(contenders)
     order = list(range(len(contenders)))

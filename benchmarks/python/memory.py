@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory over many taps, calls and compilations, each in a process of its own.
+"""Measures memory over many taps, calls and compilations, each in its own process.
 
-Usage of the child: python memory.py WORK COUNT, which prints a line of JSON.
+Usage of the child: python memory.py WORK COUNT. Prints a line of JSON.
 """
 
 import gc
@@ -39,7 +39,7 @@ def taps(count: int) -> Iterator[int]:
 
 
 def slow_taps(count: int) -> Iterator[int]:
-    """The function is slower than the program: the queue, of the smallest capacity, is full most of the time."""
+    """Taps to a function slower than the program, so that the queue, of the smallest capacity, is mostly full."""
     callout.config.queue_bytes = 16_000_000
 
     def slow(value: Any) -> None:
@@ -98,7 +98,7 @@ WORK = {f.__name__: f for f in (taps, slow_taps, native_taps, calls, compile_cal
 
 
 def measure(work: str, count: int) -> dict[str, Any]:
-    """Resident memory after each tenth of the work; the first two are warm-up."""
+    """Returns the resident memory after each tenth of the work; the first two tenths are a warm-up."""
     chunks = WORK[work](count)
     readings, done = [], []
     for _ in range(CHUNKS + 2):

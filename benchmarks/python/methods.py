@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is compared: ways of calling the identity from inside a program, and of sending a value out of it."""
+"""The compared methods: of calling the identity from inside a program, and of sending a value out of it."""
 
 import json
 import tempfile
@@ -27,7 +27,7 @@ def _ours(fn: Any) -> Callable[[jax.Array], jax.Array]:
 
 
 def call_methods(large: bool, missing: dict[str, str]) -> list[Method]:
-    """The identity on the host. `large`: the floor has the copies that an owned argument and a result need."""
+    """Returns methods of the identity on the host. `large`: the floor copies an owned argument and a result."""
     quick = callout.options(identity, numpy_only=True)
     view = callout.options(identity, numpy_only=True, zero_copy=True)
     floor = "floor_copy_twice" if large else "floor_copy"
@@ -127,7 +127,7 @@ def dispatch_watches() -> list[Method]:
 
 
 def ordered_taps() -> list[Method]:
-    """Order by JAX's effect, and by a data dependence."""
+    """Returns taps that are ordered by JAX's effect, and by a data dependence."""
 
     def method(label: str, transform: Callable[..., Any], slow: bool) -> Method:
         take, received = counter()

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The identity as a native callback of Callout.
+// Defines the identity as a native callback of Callout.
 #include <algorithm>
 
 #include "callout/call.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds and registers the benchmarks' own C++: the floor, a native callback, and one through jax-tvm-ffi."""
+"""Builds and registers the benchmarks' C++: the floor, a native callback, and a callback of jax-tvm-ffi."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from floor import build, build_floor, register_floor
 
 
 def register(out: Path) -> Path:
-    """Makes `floor_*` known as FFI targets and `bench.copy` as a callback of callout; answers the floor's library."""
+    """Registers the FFI targets `floor_*` and the callback `bench.copy`. Returns the floor's library."""
     out.mkdir(parents=True, exist_ok=True)
     floor = build_floor(out)
     register_floor(floor)
@@ -28,7 +28,7 @@ void copy(tvm::ffi::TensorView x, tvm::ffi::TensorView y) {
 
 
 def register_tvm(out: Path) -> dict[str, str]:
-    """Makes the identity known through jax-tvm-ffi; answers {target: why it is not there}."""
+    """Registers the identity through jax-tvm-ffi. Returns the missing targets: {target: reason}."""
     os.environ.setdefault("TVM_FFI_CACHE_DIR", str(out / "tvm-ffi"))
     targets = ("tvm_python", "tvm_cpp")
     try:
@@ -42,12 +42,12 @@ def register_tvm(out: Path) -> dict[str, str]:
     def copy(x, out):
         np.from_dlpack(out)[...] = np.from_dlpack(x)
 
-    # Without owned tensors, jax-tvm-ffi 0.1.3 crashes in a Python function that looks at them.
+    # Without owned tensors, jax-tvm-ffi 0.1.3 crashes in a Python function that reads them.
     spec = ["args", "rets"]
     jax_tvm_ffi.register_ffi_target("tvm_python", tvm_ffi.convert(copy), spec, pass_owned_tensor=True)
     try:
         module = tvm_ffi.cpp.load_inline("bench_copy", cpp_sources=TVM_COPY, functions=["copy"])
-    except Exception as error:  # noqa: BLE001 - no compiler, no ninja: the benchmark goes on without
+    except Exception as error:  # noqa: BLE001 - without a compiler or ninja, the benchmark skips it
         return {"tvm_cpp": f"it did not build: {str(error).splitlines()[-1][:120]}"}
     jax_tvm_ffi.register_ffi_target("tvm_cpp", module.copy, spec)
     return {}

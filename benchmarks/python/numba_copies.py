@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The identity as Numba kernels: of a scalar, and of a vector."""
+"""The identity of a scalar and of a vector as Numba kernels."""
 
 import numba
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program with a call in a `fori_loop`, and rounds of it. Needs JAX only: an environment without Callout uses it too."""
+"""Programs with a call in a `fori_loop`. Needs JAX only, because an environment without Callout uses it, too."""
 
 import dataclasses
 import threading
@@ -15,9 +15,9 @@ from measure import Refused
 FLOOR, OURS, JAX, TVM, EMPTY = "floor", "callout", "jax", "jax-tvm-ffi", "empty"
 
 OPERANDS = {"scalar": (), "1 KB": (256,), "256 KB": (1 << 16,), "1 MB": (1 << 18,)}
-# Enough work for XLA to run a program on its pool; a program without is run by the thread that calls it.
+# Enough work for XLA to run a program on its pool. A program with less work runs in the calling thread.
 WORK = np.full((128, 128), 1 / 128, np.float32)
-# About a millisecond.
+# Work of about a millisecond.
 MUCH_WORK = np.full((384, 384), 1 / 384, np.float32)
 
 
@@ -25,12 +25,12 @@ MUCH_WORK = np.full((384, 384), 1 / 384, np.float32)
 class Method:
     label: str
     role: str
-    apply: Callable[[jax.Array], jax.Array]  # of the same shape; the identity
-    slow: bool = False  # tens of microseconds
+    apply: Callable[[jax.Array], jax.Array]  # the identity, or a function of the same shape
+    slow: bool = False  # True for tens of microseconds
     synchronous: bool = False  # JAX runs programs with it on the thread that calls them
     asynchronous: bool = False  # XLA's threads run programs with it, however small they are
-    received: Callable[[], int] | None = None  # taps: how many records arrived so far
-    values: Callable[[], list[float]] | None = None  # taps: the first element of each, where they are kept
+    received: Callable[[], int] | None = None  # for taps: how many records have been delivered
+    values: Callable[[], list[float]] | None = None  # for taps that keep records: the first element of each
 
 
 def identity(x: Any) -> Any:
@@ -42,12 +42,12 @@ def like(x: jax.Array) -> jax.ShapeDtypeStruct:
 
 
 def ffi(target: str) -> Callable[[jax.Array], jax.Array]:
-    """The identity by an FFI target."""
+    """Returns the identity by an FFI target."""
     return lambda x: jax.ffi.ffi_call(target, like(x))(x)
 
 
 def steps(operand: str, slow: bool) -> int:
-    """How many calls a round has."""
+    """Returns the number of calls in a round."""
     if operand in ("256 KB", "1 MB"):
         return 200 if slow else 500
     return 2_000 if slow else 20_000
@@ -56,8 +56,7 @@ def steps(operand: str, slow: bool) -> int:
 def make_program(
     method: Method, shape: tuple[int, ...], n: int, pool: bool, spaced: bool
 ) -> Callable[..., tuple[jax.Array, jax.Array]]:
-    """x, work -> (x + n in its first element, the number of the thread that ran it). `spaced`: with work before each
-    call."""
+    """Returns x, work -> (x + n in its first element, number of the thread). `spaced`: work before each call."""
 
     def step(carry, work):
         x, w = carry
@@ -82,12 +81,12 @@ def add_to_first(x: jax.Array, y: jax.Array | int) -> jax.Array:
 
 
 class CallLoop:
-    """A contender: one round is one run of the program, waited for."""
+    """A contender whose round is one run of the program, including the wait."""
 
     def __init__(
         self, method: Method, shape: tuple[int, ...], n: int, pool: bool, spaced: bool = False, rest: float = 0
     ):
-        """`rest`: all elements but the first, which is 0."""
+        """Makes the program. `rest`: the value of all elements but the first, which is 0."""
         self.method, self.n, self.pool, self.rest = method, n, pool or spaced, rest
         self.program = make_program(method, shape, n, pool, spaced)
         x = np.full(shape, rest, np.float32)
@@ -105,7 +104,7 @@ class CallLoop:
         return figures
 
     def _delivery(self, start: float) -> dict[str, float]:
-        """More figures, of what goes on behind the program's end."""
+        """Returns further figures, of work after the program's end."""
         return {}
 
     def _check_result(self, x: np.ndarray, thread: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a progress bar costs a step of a scan, beside jax-tqdm. Bars are drawn into a file that nobody reads."""
+"""Measures the cost of a progress bar for a step of a scan, beside jax-tqdm. Bars are drawn into a file."""
 
 import os
 import time
@@ -23,7 +23,7 @@ def body(carry: Any, x: Any) -> Any:
 
 
 class Scan:
-    """A round: one run of a compiled scan. `over`: what a step took beyond one of the scan without a bar, just before."""
+    """A round is one run of a compiled scan. `over`: the time of a step minus that of the scan without a bar just before."""
 
     def __init__(self, n: int, decorate: Callable[[Any], Any]):
         self.n = n

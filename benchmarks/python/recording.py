@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scalar of every step of a scan, written down: by each native sink, and by JAX's callback with Python's json."""
+"""Measures writing a scalar of every step of a scan: by each native sink, and by JAX's callback with Python's json."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def _program(tap: Callable[[jax.Array], Any], steps: int) -> Callable[[float], j
 
 
 def _timed(tap: Callable[[jax.Array], Any], steps: int, wait: Callable[[], Any]) -> dict[str, float]:
-    """Microseconds a step: the program, until everything is written, and of the processor's time, of all threads."""
+    """Returns microseconds for each step: of the program, until everything is written, and of CPU time in all threads."""
     program = _program(tap, steps).lower(jnp.float32(0)).compile()
     wait()
     cpu, start = time.process_time(), time.perf_counter()
@@ -42,7 +42,7 @@ def _timed(tap: Callable[[jax.Array], Any], steps: int, wait: Callable[[], Any])
 
 
 def _native(make: Callable[[Path], Any], check: Callable[[Path], int]) -> Callable[[], dict[str, float]]:
-    """`check`: how many records the folder holds."""
+    """Returns a round with a native sink. `check` counts the records in the folder."""
 
     def play() -> dict[str, float]:
         with tempfile.TemporaryDirectory() as name:
@@ -74,7 +74,7 @@ def _json_lines(folder: Path) -> int:
 
 
 def _event_files(folder: Path) -> int:
-    """From what each record of the framing says of its length; the first is none of ours."""
+    """Counts the records in an event file by their lengths, without the first, which is the file's header."""
     (path,) = folder.iterdir()
     data, at, count = path.read_bytes(), 0, -1
     while at < len(data):
@@ -112,8 +112,8 @@ def _jax_json() -> dict[str, float]:
 
 
 def run(rounds: int) -> list[Row]:
-    """Each native sink at 1e6 steps, JAX at 1e4."""
-    nothing = os.open(os.devnull, os.O_WRONLY)  # for as long as the process lasts
+    """Measures each native sink with 1e6 steps, and JAX with 1e4."""
+    nothing = os.open(os.devnull, os.O_WRONLY)  # stays open while the process runs
     sinks = callout.sinks
     ours = [
         ("Null", lambda _: sinks.Null(name="bench.written"), _delivered("bench.written")),

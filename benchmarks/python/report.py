@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures as tables for a terminal and for the docs, and as JSON."""
+"""Writes the figures as tables for a terminal and for the docs, and as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def _number(value: float) -> str:
 
 
 def _ratio(row: Row, entry: Entry, figure: str) -> str:
-    """How many times faster than JAX's own way; the last of them in the row if there are several."""
+    """Returns how many times faster an entry is than JAX's own way, or the last of these in the row."""
     others = [e for e in row.entries if e.role == "jax" and figure in e.figures]
     if entry.role != "callout" or not others or figure not in entry.figures:
         return ""
@@ -70,7 +70,7 @@ def _target_table(verdicts: Sequence[Verdict]) -> Table:
 
 
 class Report:
-    """Everything that a run of the benchmarks found."""
+    """All results of a run of the benchmarks."""
 
     def __init__(self, environment: dict[str, str], skipped: dict[str, str]):
         self.environment, self.skipped = environment, skipped

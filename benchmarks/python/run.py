@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callout beside JAX, Equinox, jax-tvm-ffi and jax-tqdm, in one run on one machine.
+"""Measures Callout beside JAX, Equinox, jax-tvm-ffi and jax-tqdm, in one run on one machine.
 
 Usage: python benchmarks/python/run.py [--rounds 9] [--only GROUP,...] [--full] [--out build/bench]
-Prints tables and writes results.json and benchmarks.md to the output folder. Exit status 1 if a result was wrong.
-tables.py makes the tables of docs/benchmarks.md of stored results.
+Prints tables and writes results.json and benchmarks.md to the output folder. Exits with 1 if a result was wrong.
+tables.py makes the tables of docs/performance.md and benchmarks/results.md from stored results.
 """
 
 import argparse
@@ -36,7 +36,8 @@ import targets
 from floor import ROOT
 from report import Report, Row
 
-# What a group measures: rows of the report, given the options, the path of the floor's library and what was left out.
+# The groups. Each makes rows of the report from the options, the path of the floor's library and the skipped
+# contenders.
 GROUPS: dict[str, Callable[[argparse.Namespace, Path, dict[str, str]], list[Row]]] = {
     "loop": lambda options, floor, skipped: loop.run(options.rounds, options.out, skipped),
     "dispatch": lambda options, floor, skipped: dispatch.run(options.rounds, skipped),
@@ -57,11 +58,11 @@ GROUPS: dict[str, Callable[[argparse.Namespace, Path, dict[str, str]], list[Row]
     "progress": lambda options, floor, skipped: progress.run(options.rounds, skipped),
     "service": lambda options, floor, skipped: service.run(options.rounds),
 }
-MEMORY = "memory"  # measured last, in processes of its own; a table, not rows
+MEMORY = "memory"  # measured last, in its own processes; a table instead of rows
 
 
 def groups(text: str) -> set[str]:
-    """The groups that `--only` names."""
+    """Returns the groups that `--only` names."""
     chosen = set(text.split(","))
     if unknown := sorted(chosen - {*GROUPS, MEMORY}):
         raise argparse.ArgumentTypeError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to a model in a Python service: a hook in its middle and a tap at its end beside the same without the tap."""
+"""Measures requests to a model in a Python service, with a call in the model, and with or without a tap at its end."""
 
 import statistics
 import threading
@@ -45,7 +45,7 @@ def _ours(x: jax.Array) -> jax.Array:
 
 
 def _services() -> list[tuple[Method, Callable[[jax.Array], jax.Array]]]:
-    """Hooks, and the tap of each."""
+    """Returns the hooks, with the tap of each."""
     clip = callout.cpp.load_inline(CLIP).clip
     sink = callout.sinks.Null()
     return [
@@ -61,7 +61,7 @@ def _services() -> list[tuple[Method, Callable[[jax.Array], jax.Array]]]:
 
 
 class Service:
-    """A round: requests from `threads` threads, each of NumPy in and NumPy out."""
+    """A round makes requests from `threads` threads, with NumPy arrays as inputs and outputs."""
 
     def __init__(self, hook: Callable[[jax.Array], jax.Array], tap: Callable[[jax.Array], jax.Array], threads: int):
         random = np.random.default_rng(1)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of figures: for a terminal, for README.md and docs/benchmarks.md, and as the JSON that benchmarks/results keeps.
+"""Writes tables of figures for a terminal, for Markdown pages, and as the JSON files of benchmarks/results.
 
 Usage: python benchmarks/python/tables.py [--check]
-Writes the tables of docs/benchmarks.md and README.md anew from benchmarks/results, or fails if they differ from it. A
-table of the page stands below `<!-- table FILE: KEY -->`, and the line below `<!-- environment FILE -->` says where a
-file's figures were measured; what is between them is written by hand. The README has rows of at_a_glance.json below
-`<!-- glance -->`. To publish a run, copy its build/bench/results.json to a file there.
+Rewrites the tables of docs/performance.md, benchmarks/results.md, README.md and docs/index.md from benchmarks/results,
+or, with --check, fails if they differ. A table of a page is below `<!-- table FILE: KEY -->`, and the line below `<!--
+environment FILE -->` describes where a file's figures were measured; the text between them is written by hand.
+README.md and docs/index.md have rows of the first table of at_a_glance.json below `<!-- glance -->`. To publish a run,
+copy its build/bench/results.json to a file in benchmarks/results.
 """
 
 import argparse
@@ -18,12 +19,12 @@ from typing import Any
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 ROOT = RESULTS.parent.parent
-PAGE = "docs/benchmarks.md"
-FRONT = "README.md"
-# Rows of README.md, and which they are of the table of at_a_glance.json.
+PAGES = ("docs/performance.md", "benchmarks/results.md")
+FRONTS = ("README.md", "docs/index.md")
+# The rows of the front pages, and their rows in the first table of at_a_glance.json.
 GLANCE = {
     "`pure_callback` to a Python function": "`pure_callback` to Python",
-    "`tap` to a Python function; `jax.debug.callback`": "`tap` to Python, on the program's side",
+    "`tap` to a Python function; `jax.debug.callback`": "`tap` to Python, on the program's side; JAX: `debug.callback`",
     "a scalar of each step in a JSON-lines file; `jax.debug.callback` and `json`": (
         "a scalar of each step to a JSON-lines file, delivered; JAX: `debug.callback` and `json`"
     ),
@@ -33,7 +34,7 @@ MARKED = re.compile(r"^<!-- (table|environment) (\w+)(?:: (.*))? -->\n(?:.+\n)*"
 GLANCED = re.compile(r"^<!-- glance -->\n(?:\|.+\n)*", re.MULTILINE)
 TABLE = re.compile(r"^\|.*\n(?:\|.*\n)*", re.MULTILINE)
 
-Table = tuple[list[str], list[list[str]]]  # its head, and its lines
+Table = tuple[list[str], list[list[str]]]  # (head, lines)
 
 
 def as_text(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
@@ -54,7 +55,7 @@ def as_markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def as_json(tables: Sequence[Table]) -> dict[str, Any]:
-    """By title, and by the first figure too where two have one title."""
+    """Returns the tables by title, and also by the first figure if two tables have one title."""
     stored: dict[str, Any] = {}
     for head, body in tables:
         key = head[0] if head[0] not in stored else f"{head[0]}, {head[1]}"
@@ -67,7 +68,7 @@ def environment_line(environment: dict[str, str]) -> str:
 
 
 def render(page: str, results: dict[str, dict[str, Any]]) -> str:
-    """The page with each marked table and line as the results have it. KeyError names what they have not."""
+    """Returns the page with each marked table and line from the results. Raises KeyError for missing ones."""
 
     def written(match: re.Match[str]) -> str:
         kind, file, key = match.groups()
@@ -80,8 +81,8 @@ def render(page: str, results: dict[str, dict[str, Any]]) -> str:
 
 
 def render_front(page: str, results: dict[str, dict[str, Any]]) -> str:
-    """The README with its rows as the results have them. KeyError names a row or a column that they have not."""
-    (table,) = results["at_a_glance"]["tables"].values()
+    """Returns a front page with its rows from the results. Raises KeyError for a missing row or column."""
+    table = next(iter(results["at_a_glance"]["tables"].values()))
     columns = [table["head"].index(name) for name in GLANCE_HEAD[1:]]
     rows = {row[0]: [row[column] for column in columns] for row in table["body"]}
     body = [[label, *rows[row]] for label, row in GLANCE.items()]
@@ -89,18 +90,19 @@ def render_front(page: str, results: dict[str, dict[str, Any]]) -> str:
 
 
 def unmarked(page: str) -> list[str]:
-    """The first lines of tables that no results stand behind."""
+    """Returns the first lines of tables without a mark."""
     return [match[0].split("\n", 1)[0] for match in TABLE.finditer(MARKED.sub("", page))]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="change nothing, and fail if the page differs")
+    parser.add_argument("--check", action="store_true", help="change nothing, and fail if a page differs")
     check = parser.parse_args().check
     results = {path.stem: json.loads(path.read_text()) for path in RESULTS.glob("*.json")}
-    if typed := unmarked((ROOT / PAGE).read_text()):
-        sys.exit(f"{PAGE}: tables without results:\n" + "\n".join(typed))
-    for name, renderer in ((PAGE, render), (FRONT, render_front)):
+    for name in PAGES:
+        if typed := unmarked((ROOT / name).read_text()):
+            sys.exit(f"{name}: tables without results:\n" + "\n".join(typed))
+    for name, renderer in (*((page, render) for page in PAGES), *((front, render_front) for front in FRONTS)):
         page = (ROOT / name).read_text()
         rendered = renderer(page, results)
         if check and rendered != page:

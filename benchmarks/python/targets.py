@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The speed that the design asks for (docs/benchmarks.md), held against what was measured."""
+"""Compares the measured speed with the targets of benchmarks/results.md."""
 
 import dataclasses
 import os
@@ -38,14 +38,14 @@ def _at_most(rows: Rows, key: str, label: str, limit: float, figure: str) -> Ver
 
 
 def _ratio(rows: Rows, key: str, label: str, other: str, limit: float, figure: str) -> Verdict:
-    """`label` takes at most `limit` times what `other` takes."""
+    """Checks that `label` takes at most `limit` times as long as `other`."""
     value, base = rows[key].value(label, figure), rows[key].value(other, figure)
     name = f"{rows[key].title}: {label}, {figure} <= {limit:g} x {other}"
     return Verdict(name, f"{value:.3g} / {base:.3g} {rows[key].unit} = {value / base:.2f} x", value <= limit * base)
 
 
 def _beside(rows: Rows, key: str, label: str, other: str, limit: float, figure: str) -> Verdict:
-    """`label` takes at most `limit` more than `other`."""
+    """Checks that `label` takes at most `limit` longer than `other`."""
     value, base = rows[key].value(label, figure), rows[key].value(other, figure)
     name = f"{rows[key].title}: {label}, {figure} <= {other} + {limit:g} us"
     return Verdict(name, f"{value:.3g} us, {other} {base:.3g} us", value <= base + limit)
@@ -68,7 +68,7 @@ def _returns(rows: Rows, key: str, label: str) -> Verdict:
     return Verdict(name, f"goes on after {returns:.2f} of {ready:.2f} ms", returns <= 0.2 * ready)
 
 
-# What the lanes can be faster by, less a fifth.
+# The largest possible speedup of lanes, less a fifth.
 LANE_SPEEDUP = 0.8 * min(len(os.sched_getaffinity(0)), lanes.LANES)
 PYTHON_TAP, NATIVE_TAP = "callout.tap, Python", "callout.tap, native sink"
 CHECKS: Sequence[Callable[[Rows], Verdict]] = (
@@ -122,12 +122,12 @@ CHECKS: Sequence[Callable[[Rows], Verdict]] = (
 
 
 def verdicts(rows: Sequence[Row]) -> list[Verdict]:
-    """One a target whose rows were measured."""
+    """Returns one verdict for each target whose rows were measured."""
     by_key = {row.key: row for row in rows}
     found = []
     for check in CHECKS:
         try:
             found.append(check(by_key))
-        except (KeyError, StopIteration):  # the group was left out, or the contender refused
+        except (KeyError, StopIteration):  # the group was skipped, or the contender was refused
             continue
     return found

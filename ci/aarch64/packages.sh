@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Unpacks the wheels for aarch64 of what the suites need, jaxlib among them, where build/aarch64-python/bin/python finds
-# them, and the host's CPU plugin beside. Usage: packages.sh PYTHON  PYTHON: of the same minor version as that one, with pip.
+# Unpacks the suites' packages for aarch64, such as jaxlib, where build/aarch64-python/bin/python finds them, and the
+# host's CPU plugin. Usage: packages.sh PYTHON  PYTHON: with pip, and of the minor version of that Python.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=$1 folder=build/aarch64-python
@@ -12,7 +12,7 @@ made_of=$(sha256sum requirements/{constraints,pjrt}.txt ci/aarch64/packages.sh)
 echo "aarch64: fetching ${packages[*]}, xla-cpu-pjrt"
 rm -rf "$folder"/{site/*,plugin,packages}
 ci/aarch64/sysroot.sh
-# pip runs no code of another processor, and so asks for the platforms by name.
+# pip cannot run code of another processor, so the platforms are named.
 install=("$python" -m pip install --quiet --disable-pip-version-check --only-binary=:all: --upgrade
   --platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux2014_aarch64)
 "${install[@]}" --target "$folder/site" -c requirements/constraints.txt "${packages[@]}"

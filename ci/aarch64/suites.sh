@@ -28,13 +28,14 @@ left_out=tests/python/host/test_command_shapes.py::test_all_shapes_are_compiled_
 echo "aarch64: SKIPPED: $left_out: qemu-user starts no program under itself"
 echo "aarch64: SKIPPED: progress bars, host_callback, checks, measuring, the package: not about the processor"
 
-# The host's.
+# Programs of the host.
 export CALLOUT_COMMAND=$PWD/build/aarch64-python/bin/callout
 export CALLOUT_PJRT_PLUGIN=$PWD/build/aarch64-python/plugin/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so
 logs=build/aarch64-tests
 rm -rf "$logs" && mkdir -p "$logs"
 run_part() { # LOG FILE...
-  # --tb=native: the parser of Debian's Python 3.11.2 may fail where threads go on meanwhile, and pytest's tracebacks use it.
+  # --tb=native: pytest's own tracebacks use the parser, which may fail in Debian's Python 3.11.2 while other threads
+  # run.
   TEST_SECONDS=900 build/aarch64-python/bin/python -m pytest -q --tb=native -p no:cacheprovider \
     --deselect "$left_out" "${@:2}" > "$1" 2>&1 < /dev/null
 }

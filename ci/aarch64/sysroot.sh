@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Lays down Debian's Python for arm64, and the libraries that the host is linked with, in build/aarch64-sysroot, and beside
-# it build/aarch64-python/bin: that Python under qemu, and the compilers that build for it. Nothing is installed, and neither
-# the system's package lists nor its architectures change. What is there already stays.
+# Unpacks Debian's Python for arm64, and the libraries that the host is linked with, into build/aarch64-sysroot, and
+# writes build/aarch64-python/bin: this Python under qemu, and cross-compilers. The script installs nothing, and changes
+# neither the system's package lists nor its architectures. Existing files stay.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 packages=(python3 libpython3-dev libstdc++6 libminizip-dev zlib1g-dev)
@@ -32,12 +32,12 @@ write() { # NAME LINE...
   printf '%s\n' '#!/bin/sh' "${@:2}" > "$python/bin/$1"
   chmod +x "$python/bin/$1"
 }
-# qemu-user starts no program under itself: what a test starts is one of these, too.
+# qemu-user does not run started programs under qemu, so tests start these wrappers, too.
 write python "export PATH=\"$python/bin:\$PATH\" PYTHONPATH=\"$python/site\${PYTHONPATH:+:\$PYTHONPATH}\"" \
   "exec qemu-aarch64-static -L '$sysroot' '$interpreter' \"\$@\""
 echo "import sys; sys.executable = '$python/bin/python'" > "$python/site/sitecustomize.py"
 write callout "exec qemu-aarch64-static -L '$sysroot' '$PWD/build/aarch64/bin/callout' \"\$@\""
 write c++ 'exec aarch64-linux-gnu-g++ "$@"'
 write cc 'exec aarch64-linux-gnu-gcc "$@"'
-# What the build asks an interpreter about itself.
+# The build reads these facts from an interpreter.
 cp "$sysroot/usr/lib/${interpreter##*/}"/_sysconfigdata__aarch64-linux-gnu.py "$python/sysconfig"

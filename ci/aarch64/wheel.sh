@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Cross-builds the wheel for aarch64 and a Python of the minor version of PYTHON into build/aarch64-wheel, linked for
-# manylinux_2_28 as the others are (build_wheels.sh), and checks its content. If no source has changed since, it stays.
+# manylinux_2_28 like the others (build_wheels.sh), and checks its contents. If no source has changed, the wheel stays.
 # Usage: wheel.sh PYTHON
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -26,8 +26,8 @@ print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], s
 fi
 python=$PWD/$builder/bin/python
 
-# What a Python for aarch64 says of itself: Debian's; or, of another minor version, what the one of here says, with the other
-# processor's name. Its headers are the same but for what it says of the processor, which an extension does not ask.
+# The configuration of a Python for aarch64: Debian's, or, for another minor version, this machine's with the other
+# processor's name. The headers differ only in facts about the processor, which an extension does not use.
 include=$sysroot/usr/include/python$minor sysconfig=$PWD/build/aarch64-python/sysconfig
 if [[ ! -d $include ]]; then
   include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
@@ -47,15 +47,16 @@ settings=(
   CMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64.cmake"
   Python_INCLUDE_DIR="$include" Python_NumPy_INCLUDE_DIR="$PWD/build/aarch64-python/site/numpy/_core/include"
   nanobind_DIR="$("$python" -m nanobind --cmake_dir)")
-# Debian's pyconfig.h includes that of the processor, from beside it: behind the compiler's own headers.
+# Debian's pyconfig.h includes the processor's file from its own folder, which is searched behind the compiler's
+# headers.
 flags="-idirafter $sysroot/usr/include"
 rm -rf "$folder"/linked-"$tag" "$folder"/callout-*-"$tag"-*
-# By the first two, this Python says of itself what that of aarch64 would.
+# The first two variables make this Python report the configuration of the one for aarch64.
 _PYTHON_HOST_PLATFORM=linux-aarch64 _PYTHON_SYSCONFIGDATA_NAME=_sysconfigdata__aarch64-linux-gnu \
   PYTHONPATH=$sysconfig CXXFLAGS=$flags LDFLAGS=$link_flags \
   "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
   -C build-dir="build/aarch64-extension-$tag" "${settings[@]/#/-Ccmake.define.}" --wheel-dir "$folder/linked-$tag" . < /dev/null
-# Of another processor's wheels auditwheel takes no tag, but finds the one that they deserve.
+# auditwheel accepts no explicit tag for another processor's wheel, but computes the right one.
 PATH="$PWD/$tools/bin:$PATH" "$tools/bin/auditwheel" repair --exclude 'libcallout.so' --plat auto \
   --wheel-dir "$folder" "$folder/linked-$tag"/callout-*.whl > "$folder-$tag.log" 2>&1 || { cat "$folder-$tag.log"; exit 1; }
 "$python" ci/check_wheel.py "$folder"/callout-*-"$tag"-manylinux_2_28_aarch64.whl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine's headers and libstdc++.a ask of glibc and older ones lack, made of what those have. For
-// write_libraries.py.
+// Functions that this machine's headers and libstdc++.a need and older glibc versions lack, implemented by older
+// functions. For write_libraries.py.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -9,8 +9,8 @@
 
 extern "C" {
 
-// glibc before 2.33 has these, with a version of the struct as their first argument. Linkers take them by their version
-// only: each processor's first, and that of fstatat if it came later.
+// glibc before 2.33 has these functions, with a version of the struct as first argument. Linkers only find them with
+// their symbol version: each processor's first, or the version that introduced fstatat, if it is later.
 #if defined(__aarch64__)
 #define FIRST_GLIBC "2.17"
 #define GLIBC_OF_FSTATAT "2.17"
@@ -37,8 +37,8 @@ asm(".symver OldFstat, __fxstat@GLIBC_" FIRST_GLIBC);
 asm(".symver OldLstat, __lxstat@GLIBC_" FIRST_GLIBC);
 asm(".symver OldFstatat, __fxstatat@GLIBC_" GLIBC_OF_FSTATAT);
 
-// glibc 2.32: that no other thread can run, with which libstdc++ counts without atomic operations. Programs with XLA
-// have threads.
+// glibc 2.32 introduced a flag for single-threaded processes, in which libstdc++ counts without atomic operations.
+// Programs with XLA have threads, so the flag is false.
 extern const char __libc_single_threaded;
 const char __libc_single_threaded = 0;
 
@@ -46,8 +46,7 @@ const char __libc_single_threaded = 0;
 
 namespace {
 
-// What libstdc++ did before glibc 2.30: it measures how long to wait by the clock that nobody sets, and waits by the
-// other.
+// Waits like libstdc++ before glibc 2.30: measures the time to wait by the steady clock, and waits by the system clock.
 int WaitByRealTime(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
   timespec now, real;
   clock_gettime(clock, &now);
@@ -67,7 +66,7 @@ int WaitByRealTime(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t 
 
 }  // namespace
 
-// Since glibc 2.30.
+// glibc has this function since 2.30.
 extern "C" int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                                       const timespec* until) {
   static auto* const own = reinterpret_cast<decltype(&WaitByRealTime)>(dlsym(RTLD_DEFAULT, "pthread_cond_clockwait"));

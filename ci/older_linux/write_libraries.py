@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes libraries to link with, so that what is linked runs with an older glibc and libstdc++ than this machine's.
+"""Writes stub libraries, so that binaries linked with them run with an older glibc and libstdc++ than this machine's.
 
 Usage: python write_libraries.py GLIBC GLIBCXX CXXABI FOLDER  (such as 2.28 3.4.25 1.3.11 build/wheels/older)
 
-The folder is for `-L`. Its shared libraries have the names of the system's, and of their symbols the versions up to those
-told, but no code: the linker takes the newest version that is left of each. What the older libraries lack comes from
-archives behind them, of which a linked library gets its own copy: of older_glibc.cc beside this file, and of the compiler's
-libstdc++.a. What neither has stays undefined, which fails the link. The compiler is CXX of the environment, or c++.
+The folder is for `-L`. Its shared libraries have the names of the system's, and their symbols up to the given versions,
+but no code: the linker takes the newest remaining version of each symbol. Symbols that the older libraries lack come
+from archives behind them, which are linked statically: older_glibc.cc beside this file, and the compiler's libstdc++.a.
+A symbol that neither has stays undefined, which fails the link. The compiler is CXX of the environment, or c++.
 """
 
 import os
@@ -15,11 +15,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Before glibc 2.34, libc.so.6 has neither threads nor dlopen. Of the dynamic linker, the versions are old.
+# Before glibc 2.34, libc.so.6 has neither threads nor dlopen. The dynamic linker only has old versions.
 BESIDE_LIBC = ("libdl.so.2", "libpthread.so.0")
 LINKERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 CXX = os.environ.get("CXX", "c++")
-# By its kind, where a symbol lies and what the assembler calls it.
+# The section of a symbol and its type in assembler, by its kind.
 PLACES = {"OBJECT": (".data", "object"), "TLS": ('.section .tdata, "awT", @progbits', "tls_object")}
 # A line of readelf: number, value, size, kind, binding, visibility, section, name@version.
 SYMBOL = re.compile(
@@ -36,7 +36,7 @@ def number(version: str) -> tuple[int, ...]:
 
 
 def kept(library: Path, limits: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """The symbols that the older library has: the newest version of each, and its kind."""
+    """Returns the symbols of the older library: the newest version of each, and its kind."""
     found: dict[str, tuple[str, str]] = {}
     for line in run("readelf", "--dyn-syms", "-W", library).splitlines():
         symbol = SYMBOL.match(line)

@@ -14,7 +14,7 @@ static int32_t learning_rate(void* context, const callout_call* call) {
   return 0;
 }
 
-// A tap: it gets its values on a thread of its own, in order, while the program goes on.
+// A tap: the program goes on, and this function gets the values in order on a delivery thread.
 static int32_t show_loss(void* context, const callout_call* call) {
   const float* loss = call->args[0].data;
   printf("loss %.6f\n", (double)*loss);
@@ -22,7 +22,7 @@ static int32_t show_loss(void* context, const callout_call* call) {
   return 0;
 }
 
-// Whatever was made is destroyed at the end; all destroy functions take null.
+// On an error, jumps to the end, which destroys every object; all destroy functions take null.
 #define TRY(call) \
   if ((status = (call)) != NULL) goto end
 

@@ -19,7 +19,7 @@ def loss(w: jax.Array) -> jax.Array:
 @jax.jit
 def train(w: jax.Array) -> jax.Array:
     def step(i: jax.Array, w: jax.Array) -> jax.Array:
-        rate = callout.pure_callback("learning_rate", SCALAR, i)  # whoever runs the program says what these are
+        rate = callout.pure_callback("learning_rate", SCALAR, i)  # the host that runs the program binds the names
         value, gradient = jax.value_and_grad(loss)(w)
         callout.tap("loss", value)
         return w - rate * gradient

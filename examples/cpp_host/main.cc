@@ -19,7 +19,7 @@ Status LearningRate(const Call& call) {
   return callout::OkStatus();
 }
 
-// A tap: it gets its values on a thread of its own, in order, while the program goes on.
+// A tap: the program goes on, and this function gets the values in order on a delivery thread.
 Status ShowLoss(const Call& call) {
   std::printf("loss %.6f\n", static_cast<double>(call.arg<float>(0)[0]));
   return callout::OkStatus();

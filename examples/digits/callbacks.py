@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the running program asks for: a scikit-learn score, and C++."""
+"""The calls of the training program: a scikit-learn score, and a C++ function."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ BINS = 10
 
 
 def score(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Macro F1, log loss and one-against-rest ROC AUC, as scikit-learn defines them."""
+    """Returns macro F1, log loss and one-against-rest ROC AUC, computed by scikit-learn."""
     probabilities = probabilities.astype(np.float64)
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     return np.array(
@@ -30,17 +30,17 @@ def score(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     )
 
 
-# scikit-learn uses no JAX: the program may be dispatched asynchronously.
+# scikit-learn does not use JAX, so the program may be dispatched asynchronously.
 _score = callout.options(score, numpy_only=True, name="scikit-learn score")
 
 
 def sklearn_score(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """From inside the program: [F1, log loss, ROC AUC]."""
+    """Calls `score` from inside the program. Returns [F1, log loss, ROC AUC]."""
     return callout.pure_callback(_score, jax.ShapeDtypeStruct((3,), jnp.float32), jax.nn.softmax(logits), labels)
 
 
 def build_native(folder: Path) -> None:
-    """Compiles evaluate.cc, as a user of callout would, and gives its callback a name."""
+    """Compiles evaluate.cc, like a user of callout would, and registers its callback."""
     source, library = Path(__file__).parent / "evaluate.cc", folder / "libevaluate.so"
     flags = ["-shared", "-fPIC", "-std=c++20", "-O2", "-I", callout.include_dir()]
     subprocess.run([os.environ.get("CXX", "c++"), *flags, str(source), "-o", str(library)], check=True)
@@ -48,7 +48,7 @@ def build_native(folder: Path) -> None:
 
 
 def native_evaluate(logits: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """From inside the program: (confusion matrix, calibration histogram); see evaluate.cc."""
+    """Calls evaluate.cc from inside the program. Returns (confusion matrix, calibration histogram)."""
     results = (
         jax.ShapeDtypeStruct((CLASSES, CLASSES), jnp.int32),
         jax.ShapeDtypeStruct((BINS, 3), jnp.float32),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Confusion matrix and calibration of a classifier, from its logits: called from inside the training program by the
-// name that the demo registers it under. No Python is involved, and no library is linked.
+// Computes the confusion matrix and the calibration of a classifier from its logits. The training program calls this by
+// the name that the demo registers, without Python, and without a linked library.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,9 +11,9 @@
 namespace {
 
 // Arguments: logits f32[n, classes], labels s32[n].
-// Results: confusion s32[classes, classes], rows are the true class;
-//          calibration f32[bins, 3]: how many predictions fell into a bin of confidence, the sum of their confidences,
-//          and how many of them were right.
+// Results: confusion s32[classes, classes], whose rows are the true classes;
+//          calibration f32[bins, 3]: the number of predictions in a bin of confidence, the sum of their confidences,
+//          and the number of right ones.
 void Evaluate(const callout::Call& call) {
   const auto logits = call.arg<float>(0);
   const auto labels = call.arg<int32_t>(1);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trained model as a program for whoever has no Python: its callbacks are names."""
+"""Exports the trained model as a program that runs without Python. Its callbacks are names."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from .callbacks import native_evaluate
 
 
 def write(params: model.Params, data: model.Data, folder: Path) -> None:
-    """Writes digits.jax, test.npz with its arguments, and expected.npz with what it returns for them."""
+    """Writes digits.jax, test.npz with its arguments, and expected.npz with its results for them."""
 
     @jax.jit
     def classify(x, labels):
@@ -21,7 +21,7 @@ def write(params: model.Params, data: model.Data, folder: Path) -> None:
         callout.tap("accuracy", (digits == labels).mean())
         return digits, native_evaluate(logits, labels)[0]
 
-    # What the CPU plugin reads: it is older than JAX.
+    # The CPU plugin is older than JAX, and reads this version.
     exported = callout.export(classify, stablehlo_version="1.13.0")(data.test_x, data.test_y)
     (folder / "digits.jax").write_bytes(exported.serialize())
     np.savez(folder / "test.npz", data.test_x, data.test_y)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a blank image does to a model that divides by its length: where NaN begins, and a check that is there first."""
+"""Shows what a blank image does to a model that divides by its length: `locate_nans` and `error_if` report it."""
 
 import warnings
 
@@ -27,12 +27,12 @@ def _checked_loss(params: model.Params, images: jax.Array) -> jax.Array:
 
 
 def reports(params: model.Params, images: jax.Array) -> list[str]:
-    """What the two say of a batch with a blank image."""
+    """Returns the reports of `locate_nans` and `error_if` for a batch with a blank image."""
     images = jnp.asarray(images[:8]).at[BLANK].set(0)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         jax.block_until_ready(jax.jit(jax.value_and_grad(callout.locate_nans(_loss, infinities=False)))(params, images))
-        callout.barrier_wait()  # on a GPU what was found is told when the program has gone on
+        callout.barrier_wait()  # on a GPU, reports arrive later than the results
     said = [str(each.message) for each in found if each.category is callout.NonFiniteWarning][:1]
     try:
         _checked_loss(params, images)
@@ -42,7 +42,7 @@ def reports(params: model.Params, images: jax.Array) -> list[str]:
 
 
 def problems(said: list[str]) -> list[str]:
-    """What is missing of it."""
+    """Returns what is missing in the reports."""
     wanted = ("return images / lengths", f"image [{BLANK}] is blank")
     if len(said) == len(wanted) and all(text in report for text, report in zip(wanted, said, strict=True)):
         return []

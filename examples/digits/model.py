@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data, the classifier and Adam, in plain JAX: nothing here knows of callbacks."""
+"""The data, the classifier and Adam, in plain JAX without callbacks."""
 
 import itertools
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 CLASSES = 10
 WIDTHS = (64, 256, 128, CLASSES)
 LEARNING_RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8  # the rate falls to 0 along a cosine
-NOISE = 0.4  # of the pixels, against overfitting
+NOISE = 0.4  # standard deviation that is added to the pixels, against overfitting
 
 Params = list[tuple[jax.Array, jax.Array]]
 
@@ -26,7 +26,7 @@ class Data(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a step of Adam takes over from the one before."""
+    """The state that Adam carries from step to step."""
 
     params: Params
     mean: Params
@@ -41,7 +41,7 @@ class StepReport(NamedTuple):
 
 
 def load() -> Data:
-    """1797 handwritten digits of 8 x 8 pixels, a quarter of them held out."""
+    """Returns 1797 handwritten digits of 8 x 8 pixels, a quarter of them held out."""
     x, y = load_digits(return_X_y=True)
     train_x, test_x, train_y, test_y = train_test_split(x / 16, y, test_size=0.25, stratify=y, random_state=0)
     as_float, as_int = (lambda a: jnp.asarray(a, jnp.float32)), (lambda a: jnp.asarray(a, jnp.int32))
@@ -72,7 +72,7 @@ def _loss(params: Params, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Ar
 
 
 def train_step(state: State, x: jax.Array, y: jax.Array, key: jax.Array, steps: int) -> tuple[State, StepReport]:
-    """One of `steps` steps."""
+    """Returns the next state and the report of one of `steps` steps."""
     x = x + NOISE * jax.random.normal(key, x.shape)
     (loss, accuracy), grads = jax.value_and_grad(_loss, has_aux=True)(state.params, x, y)
     step = state.step + 1

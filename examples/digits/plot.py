@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture: what the taps wrote down while the program ran, and what C++ made of its results."""
+"""Plots the records that taps wrote while the program ran, and the results of the C++ function."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ STYLE = {
 
 
 def _smooth(values: np.ndarray, width: int = 21) -> np.ndarray:
-    """A running median: a line through noise that no single batch moves."""
+    """Returns a running median, which no single batch moves much."""
     padded = np.pad(values, width // 2, mode="edge")
     return np.median(np.lib.stride_tricks.sliding_window_view(padded, width), axis=1)
 
@@ -103,7 +103,7 @@ def _reliability(ax, calibration: np.ndarray) -> None:
         (calibration[-LAST:], BLUE, f"last {LAST}"),
     ):
         count, confidence, right = part.sum(axis=0).T
-        used = count >= 2 * len(part)  # fewer are the same few digits again and again
+        used = count >= 2 * len(part)  # bins with fewer predictions only hold a few digits
         ax.plot(
             (confidence[used] / count[used]),
             (right[used] / count[used]),
@@ -126,7 +126,7 @@ def _reliability(ax, calibration: np.ndarray) -> None:
 
 
 def draw(records: list[dict], history: History, summary: str, path: Path) -> None:
-    """Loss, gradient norm and scores come from the file that the taps wrote, the rest from the program's results."""
+    """Draws loss, gradient norm and scores from the file that the taps wrote, and the rest from the program's results."""
     train, test = ([r for r in records if r["name"] == name] for name in ("train", "test"))
     steps, loss, norm = (np.array([r[key] for r in train]) for key in ("step", "loss", "grad_norm"))
     test_steps = np.array([r["step"] for r in test])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After the training: is everything there and right, what was delivered, and what does a callback cost?"""
+"""Checks the outputs of the training, counts deliveries, and measures the cost of a callback."""
 
 import statistics
 import time
@@ -14,13 +14,13 @@ from .training import History
 
 
 def f1_from(confusion: np.ndarray) -> float:
-    """Macro F1 from the C++ function's matrix, to be compared with scikit-learn's."""
+    """Returns macro F1 from the C++ function's matrix, to compare with scikit-learn's."""
     right = np.diag(confusion)
     return float(np.mean(2 * right / (confusion.sum(axis=0) + confusion.sum(axis=1))))
 
 
 def problems(history: History, records: list[dict], steps: int, every: int) -> list[str]:
-    """What is not as it should be; nothing, one hopes."""
+    """Returns the problems in the outputs: none, one hopes."""
     wrong = []
     epochs = len(history.accuracy)
     train = [r["step"] for r in records if r["name"] == "train"]
@@ -43,7 +43,7 @@ def problems(history: History, records: list[dict], steps: int, every: int) -> l
 
 
 def deliveries() -> str:
-    """What every callback of the program received."""
+    """Returns how much every callback of the program received."""
     lines = [f"{'what was called':28}{'times':>9}{'left out':>10}{'dropped':>9}{'KB':>9}{'us each':>10}"]
     for label, c in sorted(callout.stats()["callbacks"].items()):
         each = c["host_seconds"] / max(1, c["calls"]) * 1e6
@@ -54,7 +54,7 @@ def deliveries() -> str:
 
 
 def _microseconds(apply: Callable[[jax.Array], jax.Array], n: int = 2000, runs: int = 5) -> float:
-    """One callback in a loop of `n`, the median of a few runs."""
+    """Returns the time of one callback in a loop of `n`: the median of a few runs."""
     loop = jax.jit(lambda x: jax.lax.fori_loop(0, n, lambda _, x: apply(x) + 1, x))
     x = jnp.zeros((), jnp.float32)
     loop(x).block_until_ready()
@@ -77,7 +77,7 @@ def _take(value: np.ndarray) -> None:
 
 
 def costs() -> str:
-    """One callback beside JAX's own, measured now."""
+    """Returns the cost of a callback, measured now, beside the cost of JAX's own."""
     scalar = jax.ShapeDtypeStruct((), jnp.float32)
 
     def jax_tap(x: jax.Array) -> jax.Array:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole training as one jitted program, with its bar, taps and calls."""
+"""The whole training as one jitted program with a progress bar, taps and calls."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ RECORD_EVERY = 10  # steps
 
 
 class History(NamedTuple):
-    """What the program returns at its end: one entry an epoch."""
+    """The results of the program: one entry for each epoch."""
 
     accuracy: jax.Array
     scores: jax.Array  # F1, log loss, ROC AUC
@@ -24,7 +24,7 @@ class History(NamedTuple):
 
 
 class Sinks(NamedTuple):
-    """Where the records go. All of them are written by C++, on a thread of its own."""
+    """The sinks of the taps. C++ writes them on a thread of its own."""
 
     steps: callout.sinks.Tee  # every RECORD_EVERY-th step
     epochs: callout.sinks.Tee
@@ -36,7 +36,7 @@ def steps_per_epoch(data: model.Data) -> int:
 
 
 def make_program(data: model.Data, sinks: Sinks):
-    """(state, key) -> (state, History), jitted: EPOCHS passes over the data, without ever coming back to Python."""
+    """Returns the jitted program (state, key) -> (state, History): EPOCHS passes over the data without Python in between."""
     per_epoch = steps_per_epoch(data)
     steps = EPOCHS * per_epoch
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Printing tangents and cotangents as they pass, and collecting values behind a barrier.
+"""Prints tangents and cotangents during differentiation, and collects values behind a barrier.
 
 Run: python examples/host_callback/derivatives.py
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 @jax.custom_jvp
 def print_tangents(arg: Any) -> None:
-    """Does nothing, but for its derivative."""
+    """Returns its argument. The derivative of this function prints the tangents."""
 
 
 @print_tangents.defjvp
@@ -26,7 +26,7 @@ def _(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 @jax.custom_vjp
 def print_cotangents(arg: Any) -> Any:
-    """The identity; what goes on must use what it returns."""
+    """Returns `arg`, and prints its cotangents in the backward pass if the caller uses the result."""
     return arg
 
 
@@ -52,7 +52,7 @@ def power3_with_cotangents(x: Any) -> Any:
 
 
 def collect(steps: int) -> list[float]:
-    """What a loop saw: `id_tap` does not make it wait, `barrier_wait` waits for all of it."""
+    """Returns the values of a loop: `id_tap` does not make it wait, and `barrier_wait` waits for all values."""
     seen: list[float] = []
 
     @jax.jit

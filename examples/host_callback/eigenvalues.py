@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NumPy's eigenvalues of general matrices inside jit: JAX has them on CPU only, and without derivatives of all of them.
+"""Computes eigenvalues of general matrices by NumPy inside jit. JAX has them on CPU only, with limited derivatives.
 
 Run: python examples/host_callback/eigenvalues.py
 """
@@ -15,7 +15,7 @@ def host_eigenvalues(m: np.ndarray) -> np.ndarray:
 
 
 def eigenvalues(m: jax.Array) -> jax.Array:
-    """Of matrices of shape (..., d, d); shape (..., d)."""
+    """Returns the eigenvalues, of shape (..., d), of matrices of shape (..., d, d)."""
     return hcb.call(host_eigenvalues, m, result_shape=jax.ShapeDtypeStruct(m.shape[:-1], jnp.complex64))
 
 

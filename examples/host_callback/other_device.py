@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A JAX function that runs on another device than the program that calls it, with reverse-mode derivatives of any order.
+"""Runs a JAX function on another device than the calling program's, with reverse-mode derivatives of any order.
 
 Run: python examples/host_callback/other_device.py
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 
 def on_device(function: Callable[[Any], Any], device: jax.Device) -> Callable[[Any], Any]:
-    """`function`, of one pytree, on `device`, wherever it is called."""
+    """Returns a function that runs `function`, of one pytree, on `device`."""
 
     def there(arg: Any) -> Any:
         return jax.jit(function)(jax.device_put(arg, device))
@@ -34,7 +34,7 @@ def on_device(function: Callable[[Any], Any], device: jax.Device) -> Callable[[A
             value, g = pair
             return jax.vjp(function, value)[1](g)[0]
 
-        # A function of its own: derivatives of this derivative go the same way.
+        # Wrap the derivative by `on_device`, too, so that derivatives of it also run on the device.
         return (on_device(pull_back, device)((arg, cotangent)),)
 
     call.defvjp(forward, backward)

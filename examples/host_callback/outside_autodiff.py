@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function of another library inside jit, differentiated by that library: here `autograd`, on NumPy.
+"""Calls a function of another library inside jit, and differentiates it by this library: `autograd` on NumPy.
 
 Run: python examples/host_callback/outside_autodiff.py
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 
 def outside(function: Callable[[Any], Any], result_shape: Any) -> Callable[[Any], Any]:
-    """A function of `autograd`, of one array, for JAX programs; `jax.grad` gets its derivative from `autograd`."""
+    """Wraps an `autograd` function of one array for JAX programs; `jax.grad` gets its derivative from `autograd`."""
 
     def in_float32(f: Callable[..., Any]) -> Callable[[Any], Any]:
         return lambda arg: np.asarray(f(arg), np.float32)

@@ -10,7 +10,7 @@ namespace pjrt = callout::pjrt;
 constexpr auto kPatience = std::chrono::microseconds(500);  // of the first request of a batch
 constexpr int kThreads = 2;                                 // one collects while another's callbacks wait
 
-// The size of the batches that it takes.
+// Returns the size of the batches that a program takes.
 static callout::Result<size_t> BatchOf(const pjrt::LoadedExecutable& program) {
   using callout::DType;
   CALLOUT_ASSIGN_OR_RETURN(const pjrt::Signature signature, program.ReadSignature());
@@ -92,7 +92,7 @@ void Batcher::Work() {
   }
 }
 
-// Rows do not know each other, so a batch may be filled up to the next size that the program has.
+// Rows are independent, so a batch may be padded to the next size that the program has.
 callout::Result<std::vector<float>> Batcher::Run(const std::vector<Waiting>& batch) const {
   const size_t size = *std::lower_bound(sizes_.begin(), sizes_.end(), batch.size());
   std::vector<float> vectors(size * kFeatures, 1.0F);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Puts requests that come at the same time into one run of a program.
+// Combines concurrent requests in one run of a program.
 #pragma once
 
 #include <callout/pjrt/executable.h>
@@ -24,14 +23,14 @@ struct Query {
 
 class Batcher {
  public:
-  /// The program takes f32[b,8] and s32[b], and returns f32[b]; each row of a batch is for itself. InvalidArgument if
-  /// it takes or returns anything else.
+  /// The program takes f32[b,8] and s32[b], and returns f32[b]; the rows of a batch are independent. Returns
+  /// InvalidArgument for a program with other arguments or results.
   static callout::Result<std::unique_ptr<Batcher>> Make(std::shared_ptr<const callout::pjrt::Client> client,
                                                         callout::pjrt::LoadedExecutable program);
-  /// Answers what it has got.
+  /// Answers the requests that it has accepted.
   ~Batcher();
 
-  /// Blocks until the answer is there. Thread-safe.
+  /// Blocks until the request is answered. Thread-safe.
   callout::Result<float> Ask(const Query& query);
 
  private:

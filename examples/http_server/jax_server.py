@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same server as main.cc in Python, with JAX's own callbacks: python jax_server.py. It ends with its input."""
+"""The server of main.cc in Python, with JAX's own callbacks: python jax_server.py. It exits when its input ends."""
 
 import queue
 import sys
@@ -13,7 +13,7 @@ import numpy as np
 from model import BATCHES, FEATURES, make_scores
 
 LIMITS = np.array([1.0, 2.0, 4.0, 8.0])
-PATIENCE = 0.0005  # seconds, of the first request of a batch
+PATIENCE = 0.0005  # seconds that the first request of a batch waits for others
 THREADS = 2
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks both servers over loopback, in turns: python load.py HTTP_SERVER PROGRAM PLUGIN [REQUESTS] [CLIENTS] [ROUNDS].
+"""Loads both servers over loopback, in turns: python load.py HTTP_SERVER PROGRAM PLUGIN [REQUESTS] [CLIENTS] [ROUNDS].
 
-Prints requests per second and latencies of each, and fails if they answer differently, or if /metrics does not count
-what they answered.
+Prints requests per second and latencies of each, and fails if their answers differ, or if /metrics does not count all
+answers.
 """
 
 import concurrent.futures
@@ -56,7 +56,7 @@ def ask(server: Server, bodies: list[str], scores: list[float], seconds: list[fl
 
 
 def run_round(server: Server, bodies: list[str], clients: int) -> tuple[list[float], float, list[float]]:
-    """The scores in the order of `bodies`, requests per second, and seconds of each request."""
+    """Sends requests. Returns the scores in the order of `bodies`, requests per second, and seconds of each request."""
     parts = [bodies[i::clients] for i in range(clients)]
     scores: list[list[float]] = [[] for _ in parts]
     seconds: list[float] = []
@@ -64,7 +64,7 @@ def run_round(server: Server, bodies: list[str], clients: int) -> tuple[list[flo
     with concurrent.futures.ThreadPoolExecutor(clients) as pool:
         asked = [pool.submit(ask, server, *each, seconds) for each in zip(parts, scores, strict=True)]
     for each in asked:
-        each.result()  # raises what it raised
+        each.result()  # raises the request's error
     rate = len(bodies) / (time.perf_counter() - begin)
     flat = [0.0] * len(bodies)
     for i, part in enumerate(scores):
@@ -85,7 +85,7 @@ def main(binary: str, program: str, plugin: str, requests: int = 2000, clients: 
     rates: dict[str, list[float]] = {name: [] for name in servers}
     seconds: dict[str, list[float]] = {name: [] for name in servers}
     answers: dict[str, list[float]] = {}
-    for number in range(rounds + 1):  # the first one warms up
+    for number in range(rounds + 1):  # the first round warms up
         for name, server in servers.items():
             answers[name], rate, each = run_round(server, bodies, clients)
             if number > 0:

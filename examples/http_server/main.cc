@@ -21,10 +21,10 @@ using callout::Call;
 using callout::Status;
 namespace pjrt = callout::pjrt;
 
-// A histogram as Prometheus wants it.
+// A histogram in Prometheus' format.
 class Scores {
  public:
-  // A tap: it gets its values on a thread of its own, while the program goes on.
+  // A tap: the program goes on, and this function gets the values on a delivery thread.
   Status See(const Call& call) {
     for (const float score : call.arg<float>(0)) {
       for (size_t i = 0; i < std::size(kLimits); ++i) below_[i] += score <= kLimits[i] ? 1 : 0;
@@ -47,7 +47,7 @@ class Scores {
   std::atomic<int64_t> count_{0};
 };
 
-// A hook: what the program does not know. A server would ask a database here.
+// A call: returns data that the program does not have. A real server would ask a database here.
 Status VarianceOf(const Call& call) {
   const auto users = call.arg<int32_t>(0);
   const auto variances = call.result<float>(0);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model that both servers serve: how unusual a vector is, by a covariance that each user has."""
+"""The model of both servers: how unusual a vector is for a user, by the user's covariance."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ BATCHES = (1, 4, 16)
 def make_scores(
     variance_of: Callable[[jax.Array], jax.Array], see: Callable[[jax.Array], object]
 ) -> Callable[..., jax.Array]:
-    """`variance_of`: a user's variance, which the program does not know. `see`: gets all scores."""
+    """Returns the model. `variance_of` returns a user's variance, which is not in the program. `see` gets all scores."""
 
     def score(vector: jax.Array, variance: jax.Array) -> jax.Array:
         covariance = variance * jnp.eye(FEATURES) + 0.5 * jnp.outer(jnp.sin(vector), jnp.sin(vector))

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Two callbacks in one library, built with nothing but a C++20 compiler and the headers of callout:
+// Two callbacks in one library, which a C++20 compiler builds with the headers of callout alone:
 //
 //   c++ -shared -fPIC -std=c++20 -O2 -I $(python -c 'import callout; print(callout.include_dir())') histogram.cc -o
 //   libhistogram.so
@@ -18,7 +17,7 @@ void Histogram(const callout::Call& call) {
   const auto x = call.arg<float>(0);
   const auto counts = call.result<int32_t>(0);
   const auto range = call.result<float>(1);
-  if (x.size() == 0) throw std::invalid_argument("a histogram of nothing");  // fails the program, with this text
+  if (x.size() == 0) throw std::invalid_argument("a histogram of nothing");  // fails the program with this text
   const auto [low, high] = std::minmax_element(x.begin(), x.end());
   range[0] = *low;
   range[1] = *high;
@@ -32,7 +31,7 @@ void Histogram(const callout::Call& call) {
 
 std::atomic<int64_t> g_seen{0};
 
-// A tap's target: takes s32[bins] and returns nothing. Taps arrive one after the other, on callout's own thread.
+// A tap's target: takes s32[bins] and returns nothing. Callout's delivery thread calls it, one record after the other.
 void Count(const callout::Call& call) {
   int64_t sum = 0;
   for (const int32_t count : call.arg<int32_t>(0)) sum += count;
@@ -44,5 +43,5 @@ void Count(const callout::Call& call) {
 CALLOUT_DEFINE_CALLBACK(histogram, Histogram);
 CALLOUT_DEFINE_CALLBACK(count, Count);
 
-// For whoever loads the library by other means.
+// Exports a callback for code that loads the library by other means.
 extern "C" __attribute__((visibility("default"))) int64_t histogram_values_seen() { return g_seen; }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A C++ library with callbacks: compiled, registered by name, called and tapped from inside a jitted program.
+"""Compiles a C++ library with callbacks, registers them by name, and calls and taps them from a jitted program.
 
-Usage: python examples/native_callback/main.py [LIBRARY], one that CMakeLists.txt beside this file built.
+Usage: python examples/native_callback/main.py [LIBRARY], which CMakeLists.txt beside this file builds.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ def build(folder: Path) -> Path:
 
 @jax.jit
 def random_walk(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Ten thousand walkers; their histogram after each of 100 steps. The program knows the callbacks by name only."""
+    """Moves ten thousand walkers, with a histogram after each of 100 steps. The program has the callbacks' names only."""
     results = (jax.ShapeDtypeStruct((BINS,), jnp.int32), jax.ShapeDtypeStruct((2,), jnp.float32))
 
     def step(x, key):

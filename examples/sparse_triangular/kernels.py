@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The substitution in C++, in Numba, in JAX itself, and behind `jax.pure_callback`."""
+"""Sparse substitution in C++, in Numba, in JAX itself, and by `jax.pure_callback`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ Solve = Callable[..., jax.Array]
 
 
 def derivatives(solve: Solve, solve_transposed: Solve) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The rule for `vjp=`: with L^T u = ct, the cotangent of b is u and that of L is -u x^T, where L has elements."""
+    """Returns the rule for `vjp=`: with L^T u = ct, the cotangent of b is u, and that of L is -u x^T at L's elements."""
 
     def forward(starts, columns, values, b):
         x = solve(starts, columns, values, b)
@@ -77,7 +77,7 @@ def dense_in_jax() -> Solve:
 
 
 def row_by_row_in_jax(width: int) -> Solve:
-    """A loop over rows of at most `width` elements, which JAX differentiates."""
+    """Returns a loop over rows of at most `width` elements, which JAX differentiates."""
 
     def solve(starts, columns, values, b):
         def row(x, i):
@@ -92,7 +92,7 @@ def row_by_row_in_jax(width: int) -> Solve:
 
 
 def in_python_callback() -> Solve:
-    """The compiled Numba function, called the usual way. It has no derivative."""
+    """Returns the compiled Numba function behind `jax.pure_callback`, without a derivative."""
 
     def on_host(*args):
         arrays = [np.asarray(arg) for arg in args]

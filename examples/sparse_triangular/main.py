@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse substitution, the heart of most preconditioners, which JAX does not have: as a C++ and as a Numba kernel.
+"""Solves sparse triangular systems by a C++ and by a Numba kernel. Most preconditioners need this, and JAX lacks it.
 
 The matrix is the lower triangle of the Laplacian on a grid. Usage: python examples/sparse_triangular/main.py
 """
@@ -19,7 +19,7 @@ ROWS_OF = SIDE * SIDE
 
 
 def grid_matrix() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of (up, left, itself) with values (-1, -1, 4), as far as the grid goes."""
+    """Returns the lower triangle of a grid's Laplacian: 4 on the diagonal, -1 for the neighbours above and to the left."""
     starts, columns, values = [0], [], []
     for i in range(ROWS_OF):
         neighbours = [i - SIDE] * (i >= SIDE) + [i - 1] * (i % SIDE > 0)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Substitution in a sparse lower triangular matrix: rows in compressed form (CSR), columns ascending, so that the
-// diagonal comes last in its row.
+// Substitution with a sparse lower triangular matrix in CSR form. Columns ascend, so that the diagonal is last in its
+// row.
 #include "callout/kernel.h"
 
 namespace {
@@ -22,7 +21,7 @@ callout::Error Check(const Indices& starts, const Indices& columns, int64_t n) {
 
 }  // namespace
 
-/// L x = b.
+/// Solves L x = b.
 callout::Error solve(Indices starts, Indices columns, Values values, Values b, callout::Out<float, 1> x) {
   if (auto error = Check(starts, columns, b.size()); error.failed()) return error;
   for (int64_t i = 0; i < b.size(); ++i) {
@@ -35,7 +34,7 @@ callout::Error solve(Indices starts, Indices columns, Values values, Values b, c
 }
 CALLOUT_KERNEL(solve);
 
-/// L^T x = b.
+/// Solves L^T x = b.
 callout::Error solve_transposed(Indices starts, Indices columns, Values values, Values b, callout::Out<float, 1> x) {
   if (auto error = Check(starts, columns, b.size()); error.failed()) return error;
   for (int64_t i = 0; i < b.size(); ++i) x[i] = b[i];

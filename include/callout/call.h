@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a C++ author writes a callback: typed views over the C ABI, header-only, nothing to link.
+// Typed views over the C ABI, with which C++ authors write callbacks. Header-only: there is nothing to link.
 //
 //   #include "callout/call.h"
 //   void Scale(const callout::Call& call) {
@@ -29,7 +29,7 @@ namespace callout {
 template <typename T>
 class ArrayView {
  public:
-  /// `size` elements at `data`, in the shape `dims`; nothing is copied.
+  /// Views `size` elements at `data`, in the shape `dims`. Nothing is copied.
   ArrayView(T* data, std::span<const int64_t> dims, int64_t size) : data_(data), dims_(dims), size_(size) {}
 
   /// Returns the first element. Null only if there are none.
@@ -38,13 +38,13 @@ class ArrayView {
   int64_t size() const { return size_; }
   /// Returns the number of dimensions; 0 for a scalar.
   int64_t rank() const { return static_cast<int64_t>(dims_.size()); }
-  /// Extents, in elements.
+  /// Returns the extents, in elements.
   std::span<const int64_t> dims() const { return dims_; }
   /// Returns the first element.
   T* begin() const { return data_; }
   /// Returns the address behind the last element.
   T* end() const { return data_ + size_; }
-  /// Row-major flat index, unchecked.
+  /// Returns the element at a row-major flat index, unchecked.
   T& operator[](int64_t i) const { return data_[i]; }
 
  private:
@@ -57,33 +57,34 @@ class ArrayView {
 /// wrong index or element type, which fails the computation with that text.
 class Call {
  public:
-  /// A view of the C struct. Borrowed: valid as long as it.
+  /// Views the C struct. Borrowed: valid as long as `call`.
   explicit Call(const callout_call* call) : call_(call) {}
 
   /// Returns the number of operands.
   int64_t num_args() const { return call_->num_args; }
   /// Returns the number of results; 0 for taps.
   int64_t num_results() const { return call_->num_results; }
-  /// XLA's number of the device; on CPU the id of the jax.Device. -1 if unknown.
+  /// Returns XLA's number of the device; on CPU the id of the jax.Device. -1 if unknown.
   int32_t device_ordinal() const { return call_->device_ordinal; }
-  /// Returns what all devices of one launch have in common; 0 outside a compiled program.
+  /// Returns the number that all devices of one launch share; 0 outside a compiled program.
   int64_t run_id() const { return call_->run_id; }
-  /// Returns the CUstream of a call on a device's memory; null where operands are in the host's.
+  /// Returns the CUstream of a call on a device's memory; null if the operands are in the host's memory.
   void* stream() const { return call_->stream; }
-  /// Returns what the host gave to this run, ExecuteOptions::context; null for nothing, for taps and under JAX.
-  /// Borrowed: valid until the callback returns. Callbacks of one run may use it at once, on several threads.
+  /// Returns the pointer that the host gave to this run, ExecuteOptions::context; null if the host gave none, for taps
+  /// and under JAX. Borrowed: valid until the callback returns. Callbacks of one run may use the pointer at once, on
+  /// several threads.
   void* context() const {
     return call_->struct_size >= offsetof(callout_call, context) + sizeof(void*) ? call_->context : nullptr;
   }
   /// Returns the untyped C view.
   const callout_call* raw() const { return call_; }
 
-  /// Operand `index`, read-only.
+  /// Returns operand `index`, read-only.
   template <typename T>
   ArrayView<const T> arg(int64_t index) const {
     return View<const T>(Checked(call_->args, call_->num_args, index, "argument"), index, "argument");
   }
-  /// Returns result `index`, to be filled; uninitialised on entry.
+  /// Returns result `index`, which the callback fills; uninitialised on entry.
   template <typename T>
   ArrayView<T> result(int64_t index) const {
     return View<T>(Checked(call_->results, call_->num_results, index, "result"), index, "result");
@@ -119,7 +120,7 @@ inline void SetError(const callout_call* call, const char* text) noexcept {
   call->set_error(call->error_context, 13, text, std::char_traits<char>::length(text));
 }
 
-/// Runs `fn` and turns whatever it throws into an error of the call.
+/// Runs `fn` and turns an exception into an error of the call.
 template <typename Fn>
 int32_t Guarded(const callout_call* call, Fn&& fn) noexcept {
   try {
@@ -136,8 +137,8 @@ int32_t Guarded(const callout_call* call, Fn&& fn) noexcept {
 }  // namespace internal
 }  // namespace callout
 
-/// Exports `function` (callable with a `const callout::Call&`; it may throw) under `symbol`, for
-/// `register("name", "lib.so:symbol")`.
+/// Exports `function` (callable with a `const callout::Call&`; it may throw) under `symbol`, for `register("name",
+/// "lib.so:symbol")`.
 #define CALLOUT_DEFINE_CALLBACK(symbol, function)                                                             \
   extern "C" __attribute__((visibility("default"))) int32_t symbol##_callout_call(const callout_call* call) { \
     return ::callout::internal::Guarded(call, (function));                                                    \

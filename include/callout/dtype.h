@@ -19,7 +19,7 @@ namespace callout {
 enum class DType : uint32_t { kInvalid = 0, CALLOUT_DTYPE_ROWS(CALLOUT_ENUMERATOR) };
 #undef CALLOUT_ENUMERATOR
 
-/// What the elements of a type are.
+/// The kinds of element types.
 enum class DTypeKind : uint8_t { kUnknown, kBool, kSigned, kUnsigned, kFloat, kComplex, kToken };
 
 namespace internal {
@@ -35,22 +35,22 @@ constexpr uint32_t DTypeLimit() {
 /// One more than the largest number of a DType.
 inline constexpr uint32_t kDTypeLimit = internal::DTypeLimit();
 
-/// Bits of one element in an XLA buffer; 0 for tokens and unknown numbers.
+/// Returns the bits of one element in an XLA buffer; 0 for tokens and unknown numbers.
 CALLOUT_EXPORT int BitWidth(DType dtype);
 
-/// kUnknown for unknown numbers.
+/// Returns the kind of an element type; kUnknown for unknown numbers.
 CALLOUT_EXPORT DTypeKind KindOf(DType dtype);
 
-/// XLA's short name, "f32" ("bool" for PRED); "?" for unknown numbers.
+/// Returns XLA's short name, "f32" ("bool" for PRED); "?" for unknown numbers.
 CALLOUT_EXPORT std::string_view ShortName(DType dtype);
 
-/// NumPy's or ml_dtypes' name, "float32"; "" where there is none.
+/// Returns NumPy's or ml_dtypes' name, "float32"; "" if neither has the type.
 CALLOUT_EXPORT std::string_view NumpyName(DType dtype);
 
-/// Bytes of `elements` packed elements.
+/// Returns the bytes of `elements` packed elements.
 CALLOUT_EXPORT uint64_t PackedBytes(DType dtype, int64_t elements);
 
-/// The DType of a C++ type, for the types that C++ has.
+/// The DType of a C++ type, for those element types that C++ has.
 template <typename T>
 struct DTypeOf;
 #define CALLOUT_DTYPE_OF(type, dtype)            \

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One row an element type: all that the project knows of it. CALLOUT_DTYPE_ROWS(ROW) is ROW(...) of each; whoever needs
-// a part of it defines such a macro. A new element type is a new row.
+// The table of element types, one row for each type. CALLOUT_DTYPE_ROWS(ROW) expands to ROW(...) of every row; code
+// that needs some columns defines a ROW macro that picks them. A new element type is a new row.
 //
 //   name    enumerator of callout::DType
 //   number  XLA's PrimitiveType number (xla_data.proto)
-//   xla     its name in XLA FFI: XLA_FFI_DataType_F32
-//   pjrt    its name in PJRT: PJRT_Buffer_Type_F32; INVALID where PJRT does not have it
-//   bits    of one element in an XLA buffer
+//   xla     name in XLA FFI: XLA_FFI_DataType_F32
+//   pjrt    name in PJRT: PJRT_Buffer_Type_F32; INVALID where PJRT does not have the type
+//   bits    bits of one element in an XLA buffer
 //   kind    enumerator of callout::DTypeKind
 //   short   XLA's short name
 //   numpy   NumPy's or ml_dtypes' name; "": none
-//   mlir    its name in StableHLO, where integers without a sign are signed ones; "": none
-//   vhlo    its code in the bytecode of StableHLO's portable artifacts; -1: none
+//   mlir    name in StableHLO, where integers without a sign are signed ones; "": none
+//   vhlo    code in the bytecode of StableHLO's portable artifacts; -1: none
 //   dlpack  DLPack's DLDataTypeCode; -1: none, or another layout than XLA's
-//   letter  of Python's struct and PEP 3118; "": none
-//   format  of floats of at most 16 bits: a callout::internal::SmallFloatFormat; {} for other types
+//   letter  letter of Python's struct and PEP 3118; "": none
+//   format  for floats of at most 16 bits: a callout::internal::SmallFloatFormat; {} for other types
 #pragma once
 
 // clang-format off
-/// ROW(...) of each element type, with the columns above.
+/// Expands to ROW(...) of each element type, with the columns above.
 #define CALLOUT_DTYPE_ROWS(ROW) \
   ROW(kBool, 1, PRED, PRED, 8, kBool, "bool", "bool", "i1", 0, 6, "?", {}) \
   ROW(kInt1, 30, S1, INVALID, 1, kSigned, "s1", "int1", "", -1, -1, "", {}) \

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Symbol visibility. The library is built with hidden visibility; whatever a user links against carries CALLOUT_EXPORT.
+// Symbol visibility. The library is built with hidden visibility; every symbol that users link against carries
+// CALLOUT_EXPORT.
 #pragma once
 
-/// What the library exports.
+/// Marks a symbol that the library exports.
 #define CALLOUT_EXPORT [[gnu::visibility("default")]]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A C++ function as a JAX function: its parameters say what it takes and gives.
+// A C++ function as a JAX function: the types of its parameters say what it takes and returns.
 //
 //   #include "callout/kernel.h"
 //   void scale(callout::In<float> x, callout::Attr<"factor", float> factor, callout::Out<float> y) {
@@ -8,8 +8,9 @@
 //   }
 //   CALLOUT_KERNEL(scale);
 //
-// In Python: callout.cpp.load_inline(source).scale(x, factor=2.0). Nothing to link, and it compiles in a fraction of a
-// second: no standard header beyond the smallest is included. Include the header `complex` to take std::complex.
+// In Python: callout.cpp.load_inline(source).scale(x, factor=2.0). There is nothing to link, and the file compiles in a
+// fraction of a second because it includes only the smallest standard headers. Include the header `complex` to take
+// std::complex.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,7 @@ inline const callout_attribute& FindAttribute(const callout_call* call, const ch
   throw Mismatch{"an attribute that the function declares is missing"};
 }
 
-// How an attribute of a type is described and found.
+// Describes an attribute of a type, and finds it in a call.
 template <typename T>
 struct AttributeType {
   static_assert(NumberOf<T>() != 0, "callout: an attribute is a number, callout::Text or callout::List");
@@ -67,8 +68,8 @@ struct AttributeType<Text> {
   }
 };
 
-// How a parameter type is described and made. `in` and `out` count the buffers of the parameters before it. This one is
-// of Attr: nvcc 13.0 matches no specialisation by a string.
+// Describes a parameter of a type, and makes it from a call. `in` and `out` count the buffers of the parameters before
+// it. The primary template serves Attr, because nvcc 13.0 matches no specialisation by a string.
 template <typename T>
 struct Parameter {
   static_assert(requires { T::kName; }, "callout: a parameter is an In, Out, Attr, Scratch or Stream");
@@ -140,7 +141,7 @@ struct Kernel {
   }
   static constexpr Descriptions kDescriptions = Describe();
 
-  // Buffers of one direction among the first `end` parameters.
+  // Counts the buffers of one direction among the first `end` parameters.
   template <bool Outputs>
   static constexpr int Before(int end) {
     int count = 0, i = 0;
@@ -175,7 +176,7 @@ constexpr Kernel<Return, P...> KernelOf(Return (*)(P...)) {
   return {};
 }
 
-// The function is a template parameter, so that it is inlined here.
+// The function is a template parameter, so that the compiler inlines it here.
 template <auto kFunction>
 int32_t RunKernel(const callout_call* call) noexcept {
   try {

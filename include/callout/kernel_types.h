@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The types of which the parameters of kernels are made: see callout/kernel.h.
+// The types of a kernel's parameters: see callout/kernel.h.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace callout {
 
-/// bfloat16 as its bits, with conversions.
+/// A bfloat16 as its bits, with conversions.
 struct BFloat16 {
   uint16_t bits;  ///< Sign, 8 bits of exponent, 7 of mantissa.
-  /// Uninitialised.
+  /// Leaves the bits uninitialised.
   BFloat16() = default;
   /// Rounds to nearest, ties to even; NaN stays NaN.
   BFloat16(float value) {  // NOLINT(google-explicit-constructor)
@@ -22,23 +22,23 @@ struct BFloat16 {
     const bool is_nan = (word & 0x7fffffffU) > 0x7f800000U;
     bits = static_cast<uint16_t>(is_nan ? (word >> 16) | 0x40U : (word + 0x7fffU + ((word >> 16) & 1U)) >> 16);
   }
-  /// Returns the same value.
+  /// Returns the same value as a float.
   operator float() const {  // NOLINT(google-explicit-constructor)
     return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16);
   }
 };
 
-/// Text of an attribute. Borrowed: valid as long as the executable. NUL-terminated.
+/// The text of an attribute. Borrowed: valid as long as the executable. NUL-terminated.
 struct Text {
-  const char* data;  ///< The characters, and a NUL.
+  const char* data;  ///< The characters and a NUL.
   int64_t size;      ///< Number of characters without the NUL.
 };
 
-/// Elements of an array attribute. Borrowed: valid as long as the executable.
+/// The elements of an array attribute. Borrowed: valid as long as the executable.
 template <typename T>
 struct List {
   const T* data;  ///< The elements.
-  int64_t count;  ///< How many there are.
+  int64_t count;  ///< The number of elements.
   /// Returns the number of elements.
   int64_t size() const { return count; }
   /// Returns element `i`, unchecked.
@@ -49,10 +49,10 @@ struct List {
   const T* end() const { return data + count; }
 };
 
-/// What a kernel may return instead of nothing: no error, or a text that fails the computation.
+/// A result that a kernel may return instead of void: no error, or a text that fails the computation.
 class [[nodiscard]] Error {
  public:
-  /// No error.
+  /// Makes a result without an error.
   Error() { text_[0] = '\0'; }
   /// Fails the computation with `text`, of which 511 characters are kept.
   explicit Error(const char* text) : failed_(true) {
@@ -62,7 +62,7 @@ class [[nodiscard]] Error {
     }
     text_[size_] = '\0';
   }
-  /// Whether it is an error.
+  /// Returns whether the computation fails.
   bool failed() const { return failed_; }
   /// Returns the text, NUL-terminated. Borrowed: valid as long as this object.
   const char* text() const { return text_; }
@@ -70,7 +70,7 @@ class [[nodiscard]] Error {
   size_t size() const { return size_; }
 
  private:
-  char text_[512];  // written as far as it is used
+  char text_[512];  // only the first size_ + 1 characters are written
   size_t size_ = 0;
   bool failed_ = false;
 };
@@ -134,7 +134,7 @@ struct FixedString {
   }
 };
 
-/// A call that cannot be made; caught where the kernel is entered.
+/// Thrown if a call does not fit the kernel's parameters, and caught where the kernel is entered.
 struct Mismatch {
   const char* text;
 };
@@ -162,9 +162,9 @@ class View {
   const int64_t* dims() const { return dims_; }
   T* begin() const { return data_; }
   T* end() const { return data_ + size_; }
-  /// Row-major flat index, unchecked.
+  /// Returns the element at a row-major flat index, unchecked.
   T& operator[](int64_t i) const { return data_[i]; }
-  /// One index a dimension, unchecked.
+  /// Returns the element at one index for each dimension, unchecked.
   template <typename... Index>
   T& operator()(Index... index) const {
     static_assert(Rank < 0 || sizeof...(Index) == static_cast<size_t>(Rank), "callout: one index a dimension");
@@ -183,7 +183,7 @@ class View {
 
 }  // namespace internal
 
-/// An operand: row-major, dense, read-only. Rank -1: any. Borrowed: valid until the kernel returns.
+/// An operand: row-major, dense, read-only. Rank -1: any rank. Borrowed: valid until the kernel returns.
 template <typename T, int Rank = -1>
 class In : public internal::View<const T, Rank> {
  public:
@@ -196,7 +196,7 @@ class In : public internal::View<const T, Rank> {
   }
 };
 
-/// A result, to be filled in place; uninitialised on entry. Borrowed: valid until the kernel returns.
+/// A result, which the kernel fills in place; uninitialised on entry. Borrowed: valid until the kernel returns.
 template <typename T, int Rank = -1>
 class Out : public internal::View<T, Rank> {
  public:
@@ -210,38 +210,38 @@ class Out : public internal::View<T, Rank> {
   }
 };
 
-/// A constant of the program, passed by name. T: a number, callout::Text, or callout::List of numbers.
+/// A constant that the program passes by name. T: a number, callout::Text, or callout::List of numbers.
 template <internal::FixedString Name, typename T>
 struct Attr {
-  /// What the attribute holds.
+  /// The type of the value.
   using Value = T;
-  /// Under which the program passes it.
+  /// The name under which the program passes the value.
   static constexpr const char* kName = Name.text;
-  T value;  ///< What the program passed.
-  /// Returns what the program passed.
+  T value;  ///< The value that the program passed.
+  /// Returns the value that the program passed.
   operator const T&() const { return value; }  // NOLINT(google-explicit-constructor)
-  /// Returns a member of what the program passed.
+  /// Returns a member of the value that the program passed.
   const T* operator->() const { return &value; }
 };
 
-/// The stream of a function that works on a device's memory (callout.cuda.load_host): a CUstream, or cudaStream_t. What
-/// is queued there runs after what fills the operands, and before what reads the results. Borrowed: valid until the
-/// kernel returns.
+/// The stream of a function that works on a device's memory (callout.cuda.load_host): a CUstream, or cudaStream_t. Work
+/// that the function queues on the stream runs after the work that fills the operands, and before the work that reads
+/// the results. Borrowed: valid until the kernel returns.
 struct Stream {
   void* handle;  ///< The CUstream.
-  /// Returns the handle as the pointer that it is asked for, such as a cudaStream_t.
+  /// Returns the handle as a pointer of the wanted type, such as a cudaStream_t.
   template <typename T>
   operator T*() const {  // NOLINT(google-explicit-constructor)
     return static_cast<T*>(handle);
   }
 };
 
-/// Memory for intermediate values, until the kernel returns. Uninitialised.
+/// Memory for intermediate values, which lives until the kernel returns. Uninitialised.
 class Scratch {
  public:
-  /// Memory of this call's.
+  /// Allocates from the memory of `call`.
   explicit Scratch(const callout_call* call) : call_(call) {}
-  /// Returns memory for `count` Ts, aligned for them. What cannot be had fails the computation.
+  /// Returns memory for `count` Ts, aligned for them. The computation fails if the memory cannot be allocated.
   template <typename T>
   T* Get(int64_t count) const {
     static_assert(std::is_trivially_destructible_v<T>);

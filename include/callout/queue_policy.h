@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a tap does when the queue of its device is full.
+// The policies for a tap whose device has a full queue.
 #pragma once
 
 #include <array>
@@ -9,14 +9,14 @@
 
 namespace callout {
 
-/// What a tap does when the queue is full.
+/// How a tap acts when the queue is full.
 enum class OverflowPolicy : int32_t {
-  kBlock = 0,       ///< The program waits until there is room. Nothing is lost.
-  kDropNewest = 1,  ///< The record is not taken, and counted as dropped.
+  kBlock = 0,       ///< The program waits until there is room. No record is lost.
+  kDropNewest = 1,  ///< The tap drops its record and counts the drop.
   kFail = 2,        ///< The program fails with RESOURCE_EXHAUSTED.
 };
 
-/// What `on_full=` calls them, by their numbers.
+/// The names of the policies in `on_full=`, by their numbers.
 inline constexpr std::array<std::string_view, 3> kOverflowPolicyNames = {"block", "drop_newest", "fail"};
 
 }  // namespace callout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callout is every way out of a compiled XLA program.
+"""Callout calls host code from inside compiled XLA programs.
 
 `pure_callback` and `tap` call Python functions, native functions and sinks from inside jitted JAX programs, at about a
 microsecond. See the README and docs/.
@@ -25,8 +25,8 @@ from ._base.errors import last_error as last_error
 from ._base.errors import reraise as reraise
 from ._base.lifetime import start as _start
 from ._base.options import options as options
-from ._measuring import host_callback_additions as _host_callback_additions  # noqa: F401 - what it adds is there
-from ._primitives import effects as _effects  # noqa: F401 - JAX knows them by name where it reads exported programs
+from ._measuring import host_callback_additions as _host_callback_additions  # noqa: F401 - adds settings and counters
+from ._primitives import effects as _effects  # noqa: F401 - JAX finds them by name in exported programs
 from ._targets.partitioning.partitioner import register as _register_partitioners
 
 if _typing.TYPE_CHECKING:
@@ -47,9 +47,13 @@ if _typing.TYPE_CHECKING:
     from ._callbacks.checks import warn_if as warn_if
     from ._callbacks.debug import debug_callback as debug_callback
     from ._callbacks.debug import debug_print as debug_print
+    from ._callbacks.host_value import HostValue as HostValue
     from ._callbacks.io_callback import io_callback as io_callback
     from ._callbacks.located_nans import locate_nans as locate_nans
     from ._callbacks.pure_callback import pure_callback as pure_callback
+    from ._callbacks.stop_flag import StopFlag as StopFlag
+    from ._callbacks.stoppable_loops import fori_loop as fori_loop
+    from ._callbacks.stoppable_loops import scan as scan
     from ._callbacks.tap import tap as tap
     from ._callbacks.threaded import threaded as threaded
     from ._callbacks.watch import watch as watch
@@ -65,7 +69,7 @@ if _typing.TYPE_CHECKING:
 
 __version__ = _version("callout")
 
-# What is imported when it is first asked for: half of the package, and the half of JAX that it needs.
+# These modules are imported at their first use: they are half of the package, and need half of JAX.
 _MODULES = (
     "buffer_callback",
     "cpp",
@@ -95,6 +99,10 @@ _NAMES = {
     "error_if": "._callbacks.checks",
     "warn_if": "._callbacks.checks",
     "locate_nans": "._callbacks.located_nans",
+    "HostValue": "._callbacks.host_value",
+    "StopFlag": "._callbacks.stop_flag",
+    "fori_loop": "._callbacks.stoppable_loops",
+    "scan": "._callbacks.stoppable_loops",
     "tap": "._callbacks.tap",
     "watch": "._callbacks.watch",
     "cmake_dir": "._native.library",
@@ -108,7 +116,7 @@ def _import_when_asked_for(name: str) -> _typing.Any:
     if name in _MODULES:
         return _import_module(f"{__name__}.{name}")
     if name not in _NAMES:
-        this = _sys.modules[__name__]  # whose names Python suggests others of
+        this = _sys.modules[__name__]  # for the names that Python suggests
         raise AttributeError(f"module 'callout' has no attribute '{name}'", name=name, obj=this)
     value = globals()[name] = getattr(_import_module(_NAMES[name], __name__), name)
     return value
@@ -118,9 +126,9 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULES, *_NAMES})
 
 
-if not _typing.TYPE_CHECKING:  # type checkers would take every name for one that is there
+if not _typing.TYPE_CHECKING:  # a type checker would accept every name of the module
     __getattr__ = _import_when_asked_for
-    # Else a star imports only what was asked for before.
+    # Without this list, `from callout import *` would import only the names that have been used before.
     __all__ = [name for name in __dir__() if not name.startswith("_")]
 
 

@@ -11,10 +11,15 @@ def ffi_targets() -> list:
 def target_attributes() -> dict:
     """The rows of each FFI target's table of attributes."""
 
+def program_kinds() -> dict:
+    """
+    The fields of names that say what their callback does, by how they begin: "check:". None without a table.
+    """
+
 def host_callback() -> object:
     """What every program with Python calls carries."""
 
-def lend_host_callback_handler(capsule: object) -> None:
+def provide_host_callback_handler(capsule: object) -> None:
     """
     A handler of jaxlib's that calls a program's host callback in XLA's scope.
     """
@@ -36,7 +41,7 @@ class Callback:
     def takes_buffers(self) -> bool:
         """Whether it works on XLA's own memory."""
 
-def make_python_callback(label: str, function: object, unflatten: object | None = None, unflatten_value: object | None = None, flatten: object | None = None, single_result: bool = True, device_lookup: object | None = None, index_lookup: object | None = None, transforms: object | None = None, zero_copy: bool = False, numpy_only: bool = False, canonicalize: bool = False, transforms_by_position: bool = False, barrier_raises: bool = False, log_source: int = 0, explain: object | None = None) -> Callback: ...
+def make_python_callback(label: str, function: object | None, unflatten: object | None = None, unflatten_value: object | None = None, flatten: object | None = None, single_result: bool = True, device_lookup: object | None = None, index_lookup: object | None = None, transforms: object | None = None, zero_copy: bool = False, numpy_only: bool = False, canonicalize: bool = False, transforms_by_position: bool = False, barrier_raises: bool = False, log_source: int = 0, explain: object | None = None) -> Callback: ...
 
 def is_iterator(value: object | None) -> bool:
     """Runs no Python code."""
@@ -147,12 +152,12 @@ class EagerTap:
 class HostTap:
     """What JAX calls for a tap of a program."""
 
-    def __init__(self, told: object, callback: object | None, name: str, attributes: dict, has_step: bool, ordinals: Sequence[int], packed: tuple[int, Sequence] | None, answer: tuple, threaded: bool) -> None: ...
+    def __init__(self, call: object, callback: object | None, name: str, attributes: dict, has_step: bool, ordinals: Sequence[int], packed: tuple[int, Sequence] | None, answer: tuple, threaded: bool) -> None: ...
 
     def __call__(self, *arrays: object) -> tuple: ...
 
     @property
-    def told(self) -> object:
+    def call(self) -> object:
         """What it was made of."""
 
 def configure_delivery(queue_bytes: int, python_threads: int) -> None: ...
@@ -171,7 +176,9 @@ def on_delivery_thread() -> bool: ...
 def inside_call() -> bool: ...
 
 def take_delivery_errors() -> tuple:
-    """(count, texts of the first few, text of the last)"""
+    """
+    (count, exceptions of the first few, (text, exception) of the last or None)
+    """
 
 def callback_statistics() -> dict: ...
 
@@ -201,16 +208,17 @@ def call_with_timeout(function: object, seconds: float) -> bool:
 
 def is_forked_child() -> bool: ...
 
+FORK_TEXT: str = ...
+
+def error_token() -> str:
+    """The word of this process in tags of errors."""
+
 def note_process_is_used() -> None: ...
 
 def begin_exit() -> None: ...
 
 def close_interpreter(seconds: float) -> int:
     """Number of threads still inside Python."""
-
-def trim_memory() -> None: ...
-
-def pooled_bytes() -> int: ...
 
 class Recording:
     """A profile's events, which are over."""
@@ -257,10 +265,6 @@ def is_recording() -> bool: ...
 
 def set_annotation(factory: object | None, is_enabled: object | None) -> None:
     """What annotates Python functions while one records."""
-
-progress_bar_prefix: str = 'progress_bar:'
-
-progress_clock_name: str = 'progress_clock:'
 
 def make_sink(label: str, kind: str, options: Sequence[tuple[str, str]]) -> Callback:
     """
@@ -333,20 +337,75 @@ class ValueLayout:
         The text, from the leaves' arrays; None if one of them is left to NumPy.
         """
 
-print_prefix: str = 'id_print:'
-
 def parse_value_print(payload: str) -> tuple:
     """
     (head, what follows the device or None, pieces, number of leaves, threshold, exponents from)
     """
 
-located_nans_prefix: str = 'nans:'
-
-check_prefix: str = 'check:'
-
-watch_prefix: str = 'watch:'
-
 def watch_statistics() -> dict: ...
+
+class StopFlagOwner:
+    """Keeps a flag that programs read."""
+
+    def __init__(self, seconds: float) -> None: ...
+
+    @property
+    def words(self) -> list[int]:
+        """The numbers of its handle."""
+
+    def start_timer(self) -> None: ...
+
+class CaughtSignals:
+    """Signals that set a flag."""
+
+    def __init__(self, flag: StopFlagOwner, signals: Sequence[int]) -> None: ...
+
+    def close(self) -> None: ...
+
+def stop_flag_is_set(words: Sequence[int]) -> bool: ...
+
+def set_stop_flag(words: Sequence[int], value: bool) -> None: ...
+
+class HostValueOwner:
+    """Keeps arrays that programs read."""
+
+    def __init__(self, arrays: Sequence) -> None: ...
+
+    @property
+    def words(self) -> list[int]:
+        """The numbers of its handle."""
+
+def get_host_value(words: Sequence[int]) -> list: ...
+
+def set_host_value(words: Sequence[int], arrays: Sequence) -> None: ...
+
+class SinkOwner:
+    """Keeps a sink that programs send to."""
+
+    def __init__(self, sink: Callback) -> None: ...
+
+    @property
+    def words(self) -> list[int]:
+        """The numbers of its handle."""
+
+class FunctionOwner:
+    """Keeps a function that programs send to."""
+
+    def __init__(self, function: object) -> None: ...
+
+    @property
+    def words(self) -> list[int]:
+        """The numbers of its handle."""
+
+def retired_handles() -> tuple:
+    """
+    How many objects with handles were ever retired, and how many of these are kept.
+    """
+
+def free_handles(count: int) -> None:
+    """Destroys the first `count` objects that were ever retired."""
+
+def live_host_objects() -> int: ...
 
 class Hook:
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffer callbacks work on XLA's own memory: nothing is copied in, or out."""
+"""Buffer callbacks work on XLA's own memory: no operand and no result is copied."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ publish(__name__, CallableModule)
 if TYPE_CHECKING:
 
     class Buffer:
-        """Memory of XLA's that is there for the length of a call, row-major and dense. Using it later is a ValueError.
+        """Gives access to memory of XLA's, row-major and dense, during a call. Any later use raises ValueError.
 
         On a CPU `numpy.asarray(buffer)`, `memoryview(buffer)` and `from_dlpack(buffer)` of NumPy, PyTorch and others give
         views. On CUDA `torch.from_dlpack(buffer)`, `cupy.asarray(buffer)` and `numba.cuda.as_cuda_array(buffer)` do.
@@ -58,10 +58,10 @@ if TYPE_CHECKING:
         def __len__(self) -> int: ...
 
     class ExecutionContext:
-        """What a callback learns of its call."""
+        """Describes the call to the callback."""
 
         stage: ExecutionStage
-        stream: int  # a CUstream; raises JaxRuntimeError on a CPU
+        stream: int  # a CUstream; reading raises JaxRuntimeError on a CPU
         device_ordinal: int  # on a CPU the id of the jax.Device, on CUDA the driver's number
         run_id: int  # the same for all devices of one launch
 else:
@@ -71,7 +71,7 @@ _SHARDINGS = ("gather", "local", "error")
 
 
 class ExecutionStage(enum.IntEnum):
-    """Names XLA's stages of a call. Callbacks are called in EXECUTE."""
+    """Names XLA's stages of a call. Callbacks run in EXECUTE."""
 
     INSTANTIATE = 0
     PREPARE = 1
@@ -89,25 +89,27 @@ def buffer_callback(
     command_buffer_compatible: bool = False,
     sharding: Literal["gather", "local", "error"] = "gather",
 ) -> Callable[..., Any]:
-    """Returns a function that calls `callback(ctx, out, *args, **kwargs)` inside compiled programs; takes JAX's arguments.
+    """Returns a function that calls `callback(ctx, out, *args, **kwargs)` inside compiled programs.
 
-    `out` and the arguments are pytrees of `Buffer`: XLA's own memory, row-major and dense, for the length of the call. The
-    callback fills `out`, whose memory is uninitialised, does not write to arguments, and returns None. Only of a mutable
-    array (`jax.new_ref`) among the arguments may it write to the `Buffer`: the array then holds what was written, in place.
-    The callback runs on an XLA thread with the GIL held; several devices may be in it in turn. After the call a `Buffer`
-    refuses every use, and it is an error if an array, a memoryview or a tensor that was made of one is still there.
+    The parameters include those of `jax.experimental.buffer_callback.buffer_callback`. `out` and the arguments are
+    pytrees of `Buffer`: XLA's own memory, row-major and dense. Borrowed: valid until the callback returns. The callback
+    fills `out`, whose memory is uninitialised, does not write to arguments, and returns None. As an exception, the
+    callback may write to the `Buffer` of a mutable array (`jax.new_ref`), which changes the array in place. The
+    callback runs on an XLA thread with the GIL held; several devices may take turns in it. After the call every use of
+    a `Buffer` raises an error, and the call fails if an array, a memoryview or a tensor made from a `Buffer` still
+    exists.
 
-    On CUDA the memory is the device's. Nothing is copied and nothing is waited for: the callback queues work on
-    `ctx.stream`, and work that it queues elsewhere must be ordered by it. The device's context is current.
+    On CUDA the memory is the device's. Callout neither copies nor waits: the callback queues work on `ctx.stream`, and
+    must order work that it queues elsewhere by this stream. The device's context is current.
 
     Args:
-        callback: a Python function (plain, or from `callout.options`), or the name of a native function, or of what this
-            function returned for another, that `callout.register` has bound.
+        callback: a Python function (plain, or from `callout.options`), or a name that `callout.register` has bound to a
+            native function or to a result of `buffer_callback`.
         result_shape_dtypes: a pytree with `shape` and `dtype` leaves.
-        has_side_effect: keep the call though nobody uses its results, and never repeat it.
+        has_side_effect: keep the call even if its results are unused, and never repeat it.
         vmap_method: as in `jax.pure_callback`.
-        input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value at the start;
-            both are the same memory where XLA does not need the argument later.
+        input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value at the
+            start. Both are one memory unless XLA needs the argument later.
         command_buffer_compatible: a promise that the callback queues the same work on `ctx.stream` each time, and neither
             waits nor allocates. XLA may then record that work into a CUDA graph, and replay it without running Python: the
             callback runs when XLA records, once or more often for each set of buffers. No effect on a CPU.
@@ -120,9 +122,9 @@ def buffer_callback(
         A function of arrays, and pytrees of them, that returns the results in the structure of `result_shape_dtypes`.
 
     Raises:
-        ValueError: aliases that do not fit; an unknown `vmap_method` or `sharding`; (from the returned function) a
-            derivative.
-        TypeError: a dtype of less than a byte, whose elements have no memory of their own; `callout.pure_callback` takes it.
+        ValueError: aliases do not fit; `vmap_method` or `sharding` is unknown; (from the returned function) the call is
+            differentiated.
+        TypeError: a dtype has less than a byte, so that elements have no address; `callout.pure_callback` supports it.
 
     Example:
         >>> def add_one(ctx, out, x):
@@ -143,7 +145,7 @@ def buffer_callback(
         leaves = as_leaves(WHERE, flat, in_tree, is_call=True)
         types = [jax.typeof(leaf) for leaf in leaves]
         _refuse_narrow("argument", types)
-        # What the function leaves in the memory of a mutable array is a result more, in its place.
+        # Each mutable array becomes a further result, aliased with the array: the callback writes to it in place.
         held = tuple(jax.core.ShapedArray(types[i].shape, types[i].dtype) for i in refs)
         pairs = {**(input_output_aliases or {}), **{i: len(avals) + k for k, i in enumerate(refs)}}
         out = buffer_p.bind(
@@ -166,7 +168,7 @@ def buffer_callback(
 
 
 def _refs(callback: Any, flat: Sequence[Any], aliases: Mapping[int, int] | None) -> tuple[int, ...]:
-    """Returns the places of mutable arrays that the function may write to: all, but those of a native one."""
+    """Returns the places of the mutable arrays that the function may write to: all, or none for a native function."""
     if isinstance(callback, str):
         return ()
     refs = tuple(i for i, leaf in enumerate(flat) if is_ref(leaf))
@@ -190,7 +192,7 @@ def _target(
     callback: Callable[..., Any] | str, in_tree: PyTreeDef, out_tree: PyTreeDef, refs: tuple[int, ...]
 ) -> Target:
     if isinstance(callback, str):
-        target = call_target(callback, in_tree, out_tree)
+        target = call_target(callback, in_tree, out_tree).for_programs()
         if target.is_python() and not target.callback().takes_buffers:
             raise TypeError(
                 f"{WHERE}: '{callback}' is bound to a Python function of arrays. Bind one of buffers, "
@@ -216,7 +218,7 @@ def _target(
         return (ctx, jax.tree.unflatten(out_tree, outs[: out_tree.num_leaves]), *args), kwargs
 
     def run(ctx: Any, outs: Sequence[Any], *operands: Any) -> None:
-        """Calls the function with flat buffers, as the core's callback does."""
+        """Calls the function with flat buffers, like the callback of the core."""
         out = tuple(outs) if refs else outs[0] if single else jax.tree.unflatten(out_tree, outs)
         leaves = (ctx, out, *operands)
         args, kwargs = arguments_with_refs(leaves) if refs else arguments(leaves)

@@ -20,7 +20,7 @@ from ._native.module import Module as _Module
 __all__ = ["CompileError", "Function", "load", "load_inline"]
 publish(__name__)
 
-# Libraries that were built elsewhere, and what they were when they were loaded.
+# The digest of each library that was built elsewhere, taken when the library was loaded.
 _opened: dict[Path, str] = {}
 
 
@@ -39,20 +39,20 @@ def load_inline(
     name: str | None = None,
     embed: bool = False,
 ) -> Module:
-    """Compiles C++ source, if no process on this machine has, and returns its functions.
+    """Compiles C++ source, unless the compiled library is in this machine's cache, and returns its functions.
 
     Args:
         source: C++20. A function becomes one of the module by `CALLOUT_KERNEL(function)` of callout/kernel.h, by
             `CALLOUT_DEFINE_CALLBACK` of callout/call.h, or, if it is named in `functions`, by being an exported
             `extern "C" int32_t f(void** ptrs, const int64_t* dims)`.
-        functions: names, or names with settings (`{"scale": {"vmap_method": "sequential"}}`, see `Function`). By default
-            all that describe themselves.
-        flags: for the compiler, after "-std=c++20 -O2", such as "-lm".
-        include_dirs: folders for `#include`. Callout's own is always there.
-        name: the module's, for messages; "inline" by default.
-        embed: programs carry the compiled library along, so that one that is exported runs where the source never was: on
-            the same platform, and with processor instructions and libraries that the other machine has, too. SECURITY.md
-            says what that means for whoever loads such a program.
+        functions: names, or names with settings (`{"scale": {"vmap_method": "sequential"}}`, see `Function`). By
+            default all functions that the two macros declare.
+        flags: options of the compiler after "-std=c++20 -O2", such as "-lm".
+        include_dirs: folders for `#include`, besides Callout's own.
+        name: the module's name in messages; "inline" by default.
+        embed: programs carry the compiled library, so that an exported program runs on machines without the source.
+            Such a machine needs the platform, the processor instructions and the libraries that the compiled library
+            uses. SECURITY.md describes what loading such a program risks.
 
     Returns:
         A module: its attributes are the functions, `path` is the shared library.
@@ -85,14 +85,14 @@ def load(
     name: str | None = None,
     embed: bool = False,
 ) -> Module:
-    """Compiles C++ files to one library; or opens one that was built elsewhere, if `files` is a single ".so".
+    """Compiles C++ files to one library, or opens a library that was built elsewhere, if `files` is a single ".so".
 
     Args:
         files: C++ sources, or one file that ends with ".so".
         functions: as in `load_inline`.
         flags: as in `load_inline`.
         include_dirs: as in `load_inline`.
-        name: the module's, for messages; the first file's by default.
+        name: the module's name in messages; the first file's by default.
         embed: as in `load_inline`.
 
     Returns:
@@ -102,8 +102,8 @@ def load(
         FileNotFoundError: there is no such file.
         ValueError: no files.
         CompileError: the compiler refused a file, or there is none.
-        RegistrationError: `functions` names one that the library does not export; a library that has
-            changed since it was loaded.
+        RegistrationError: `functions` names a function that the library does not export; or the library has changed
+            since it was loaded.
 
     Example:
         >>> import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA C++ kernels, and images of them, become JAX functions, which run without Python."""
+"""CUDA C++ kernels and compiled images of kernels become JAX functions, which run without Python."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ class Module(_Module[Function]):
     """Has the kernels of an image as attributes.
 
     Attributes:
-        path: the cubin, or the PTX if there is none. None for an image that was given as bytes.
-        arch: what it was compiled for, such as "sm_90". None for an image that was compiled elsewhere.
-        log: what the compiler said: warnings, and what its options make it say.
+        path: the file of the cubin or of the PTX. None for an image that was given as bytes.
+        arch: the architecture that the image was compiled for, such as "sm_90". None for an image that was compiled
+            elsewhere.
+        log: the compiler's messages: warnings, and whatever `options` request.
     """
 
     def __init__(
@@ -71,25 +72,27 @@ def load_inline(
     name: str | None = None,
     arch: str | None = None,
 ) -> Module:
-    """Compiles CUDA C++ by NVRTC, if no process on this machine has, and returns its kernels.
+    """Compiles CUDA C++ by NVRTC, unless the image is in this machine's cache, and returns its kernels.
 
     A kernel's pointers to const are its arguments, its other pointers its results, and its numbers are passed by keyword.
 
     Args:
         source: C++20 for devices. `<cstdint>`, `<cstddef>` and the headers of the CUDA toolkit are found.
         functions: kernels (`"scale"`, `"axpy<float>"`, `"space::f"`), or kernels with settings
-            (`{"scale": {"launch_dims": ...}}`, see `Function.options`). Two more of the latter: "kernel", if the function is
-            called otherwise than the kernel, and "parameters", if the declaration does not say what they are: a list of
-            "in float32", "out float32", "int32 n". By default all kernels that are no templates.
-        options: for NVRTC, such as "--use_fast_math", "-DSIZE=3".
+            (`{"scale": {"launch_dims": ...}}`, see `Function.options`). Two settings are taken here alone: "kernel",
+            the name of the kernel if the function has another name, and "parameters", a list of "in float32", "out
+            float32", "int32 n", if the declaration does not tell arguments from results. By default all kernels that
+            are no templates.
+        options: NVRTC's options, such as "--use_fast_math", "-DSIZE=3".
         include_dirs: folders for `#include`.
         name: the module's, for messages; "inline" by default.
-        arch: "sm_90" for machine code, "compute_90" for PTX that drivers compile for newer devices, too. By default that of
-            this machine's GPU, or, without one, the oldest that NVRTC compiles for from "compute_75" on.
+        arch: "sm_90" for machine code, "compute_90" for PTX, which drivers compile for newer devices, too. By default
+            the architecture of this machine's GPU, or, without a GPU, the oldest that NVRTC compiles for from
+            "compute_75" on.
 
     Returns:
         A module: its attributes are the kernels; `path` is the image's file, or None for one that was given as bytes;
-            `arch` what it was compiled for, such as "sm_90"; `log` what the compiler said.
+            `arch` the architecture that it was compiled for, such as "sm_90"; `log` the compiler's messages.
 
     Raises:
         CompileError: NVRTC refused the source, or there is none.
@@ -140,10 +143,10 @@ def load(
     name: str | None = None,
     arch: str | None = None,
 ) -> Module:
-    """Does what `load_inline` does, for a ".cu" file, which may include files of its folder.
+    """Compiles a ".cu" file by NVRTC like `load_inline`, and returns its kernels. It may include files of its folder.
 
     Args:
-        file: the source.
+        file: the path of the source.
         functions: as in `load_inline`.
         options: as in `load_inline`.
         include_dirs: as in `load_inline`.
@@ -152,7 +155,7 @@ def load(
 
     Returns:
         A module: its attributes are the kernels; `path` is the image's file, or None for one that was given as bytes;
-            `arch` what it was compiled for, such as "sm_90"; `log` what the compiler said.
+            `arch` the architecture that it was compiled for, such as "sm_90"; `log` the compiler's messages.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -181,23 +184,24 @@ def load_host(
     arch: str | None = None,
     embed: bool = False,
 ) -> HostModule:
-    """Compiles CUDA C++ with host functions by nvcc, if no process on this machine has, and returns them.
+    """Compiles CUDA C++ with host functions by nvcc, unless the library is in this machine's cache, and returns them.
 
-    A host function may launch any number of kernels, and call libraries such as cuBLAS. It runs on an XLA thread, in the
-    context of the device, without Python; it queues its work on XLA's stream, and does not wait for it.
+    A host function may launch any number of kernels, and call libraries such as cuBLAS. The function runs on an XLA
+    thread, in the device's context, without Python; it queues its work on XLA's stream, and does not wait for the
+    stream.
 
     Args:
         source: C++20. A function becomes one of the module by `CALLOUT_KERNEL(function)` of callout/kernel.h, with a
             parameter `callout::Stream`, by `CALLOUT_DEFINE_CALLBACK` of callout/call.h, or, if it is named in
             `functions`, by being an exported `extern "C" int32_t f(void** ptrs, const int64_t* dims, cudaStream_t stream)`.
-        functions: names, or names with settings (`{"solve": {"graph": True}}`, see `HostFunction.options`). By default all
-            that describe themselves.
-        flags: for nvcc, such as "-lcublas", "-DSIZE=3".
-        include_dirs: folders for `#include`. Callout's own is always there.
+        functions: names, or names with settings (`{"solve": {"graph": True}}`, see `HostFunction.options`). By default
+            all functions that the two macros declare.
+        flags: nvcc's options, such as "-lcublas", "-DSIZE=3".
+        include_dirs: folders for `#include`, besides Callout's own.
         name: the module's, for messages; "inline" by default.
-        arch: "sm_90" for machine code and PTX, "compute_90" for PTX alone. By default that of this machine's GPU, or,
-            without one, "sm_75".
-        embed: as in `callout.cpp.load_inline`: programs carry the compiled library along.
+        arch: "sm_90" for machine code and PTX, "compute_90" for PTX alone. By default the architecture of this
+            machine's GPU, or "sm_75" without a GPU.
+        embed: programs carry the compiled library, as in `callout.cpp.load_inline`.
 
     Returns:
         A module: its attributes are the functions, `path` is the shared library.
@@ -205,7 +209,7 @@ def load_host(
     Raises:
         CompileError: nvcc refused the source, or there is none.
         RegistrationError: `functions` names one that the library does not export.
-        ValueError: `arch` is none, or `flags` say another.
+        ValueError: `arch` is no architecture, or `flags` name another one.
 
     Example:
         >>> module = callout.cuda.load_host('''
@@ -231,18 +235,19 @@ def load_image(
     """Returns the kernels of a cubin, a fat binary or PTX that was compiled elsewhere.
 
     Args:
-        image: a file, or what is in one.
+        image: the path of a file, or a file's contents.
         functions: kernels with their parameters and settings: `{"scale": {"parameters": ["in float32", "out float32",
-            "float32 factor", "int32 n"], "launch_dims": ...}}`. "kernel" is the symbol if the function is called otherwise.
+            "float32 factor", "int32 n"], "launch_dims": ...}}`. "kernel" is the kernel's symbol, if the function has
+            another name.
         name: the module's, for messages; the file's by default.
 
     Returns:
         A module: its attributes are the kernels; `path` is the image's file, or None for one that was given as bytes;
-            `arch` what it was compiled for, such as "sm_90"; `log` what the compiler said.
+            `arch` the architecture that it was compiled for, such as "sm_90"; `log` the compiler's messages.
 
     Raises:
-        TypeError: a function has no "parameters", or they are not of the size that the image's are.
-        ValueError: this is no image, or it has no such kernel.
+        TypeError: a function has no "parameters", or their sizes differ from those in the image.
+        ValueError: `image` is no image, or has no such kernel.
 
     Example:
         >>> parameters = ["in float32", "out float32", "float32 factor", "int32 n"]
@@ -257,7 +262,7 @@ def load_image(
     except ValueError as error:
         raise ValueError(f"callout.cuda.load_image: {path or name}: {error}") from error
     if kind == "ptx" and not code.endswith(b"\0"):
-        code += b"\0"  # a driver is told no length
+        code += b"\0"  # the driver takes PTX without a length, up to a NUL
     digest = hashlib.sha256(code).hexdigest()[:32]
     made = {}
     for function, settings in (_chosen("load_image", functions) or {}).items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m callout.doctor` prints versions, backends and whether calls and taps work. Exit code 1 if something fails."""
+"""`python -m callout.doctor` prints versions, backends and whether calls and taps work. It exits with 1 if one fails."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def _version(package: str) -> str:
 
 
 def _wheel() -> str:
-    """Returns what it is for: py3-none-any is the pure-Python one."""
-    told = metadata.distribution("callout").read_text("WHEEL") or ""
-    tags = [line.removeprefix("Tag: ") for line in told.splitlines() if line.startswith("Tag: ")]
+    """Returns the tag of the installed wheel: py3-none-any is the one without C++."""
+    wheel = metadata.distribution("callout").read_text("WHEEL") or ""
+    tags = [line.removeprefix("Tag: ") for line in wheel.splitlines() if line.startswith("Tag: ")]
     pure = ", by JAX's own callbacks: docs/fallback.md" if "py3-none-any" in tags else ""
     return (", ".join(tags) or "none") + pure
 
@@ -103,7 +103,7 @@ def _check_error() -> str:
     try:
         with callout.reraise():
             call = jax.jit(lambda x: callout.pure_callback(fail, jax.ShapeDtypeStruct((), jnp.float32), x))
-            call(1.0).block_until_ready()  # on a GPU the exception comes with the wait
+            call(1.0).block_until_ready()  # on a GPU, waiting raises the exception
     except KeyError:
         return "a callback's exception came back as itself"
     raise AssertionError("the callback's exception did not come back")
@@ -112,12 +112,12 @@ def _check_error() -> str:
 def _run(check: Callable[[], str]) -> tuple[str, bool]:
     try:
         return check(), True
-    except Exception as error:  # noqa: BLE001 - a doctor reports whatever is wrong
+    except Exception as error:  # noqa: BLE001 - the report shows every error
         return f"FAILED: {type(error).__name__}: {error}", False
 
 
 def main() -> int:
-    """Prints the report."""
+    """Prints the report, and returns the exit code."""
     from . import _ext, _jax_compat
     from ._base import patches
     from ._base.config import config

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs call foreign functions: XLA FFI handlers of any library, by the names of targets. The drop-in for `jax.ffi`."""
+"""Programs call XLA FFI handlers of any library by the names of targets. This module can take the place of `jax.ffi`."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ def register_ffi_target(
     signature: str | None = None,
     **kwargs: Any,
 ) -> None:
-    """Does what `jax.ffi.register_ffi_target` does, with a signature.
+    """Registers an XLA FFI handler as `jax.ffi.register_ffi_target` does, with an optional signature.
 
     Args:
-        name: of the target, in every program.
+        name: the target's name in programs.
         fn: a PyCapsule over a handler (`pycapsule`), or a dict of stage names ("instantiate", "prepare", "initialize",
-            "execute", and what else XLA knows, such as "state_type_id") to capsules.
+            "execute", and XLA's others, such as "state_type_id") to capsules.
         platform: "cpu", "cuda", ...
-        api_version: 1 for typed FFI, 0 for the custom calls before it.
-        signature: what the function takes and gives, checked whenever `ffi_call` is traced. Text such as
+        api_version: 1 for typed FFI, 0 for the older custom calls.
+        signature: the types of arguments, attributes and results, checked whenever `ffi_call` is traced. Text such as
             `(x: f32[n, m], y: *[...,m], *, eps: f32, name: str, axes: s64[], limit: f32?) -> (z: f32[n])`: arguments and
             results with dtype (`*`: any) and dimensions (numbers, names, `...` in front; none at all: any shape), attributes
-            with the NumPy type that they must have (`[]`: an array, `?`: may be left out; also str, bool, dict, any).
-        **kwargs: for XLA.
+            with their NumPy types (`[]`: an array, `?`: may be left out), or str, bool, dict, any.
+        **kwargs: passed on to XLA.
 
     Raises:
         ValueError: `signature` is no signature.
@@ -92,7 +92,7 @@ def register_ffi_target(
     parsed = None if signature is None else Signature(signature)
     jax.ffi.register_ffi_target(name, fn, platform=platform, api_version=api_version, **kwargs)
     foreign_call.registered.add(name)
-    foreign_partitioning.name_for(name)  # for programs that another process exported
+    foreign_partitioning.name_for(name)  # programs that another process exported name it
     if parsed is None:
         foreign_call.signatures.pop(name, None)
     else:
@@ -100,7 +100,7 @@ def register_ffi_target(
 
 
 def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
-    """Raises ValueError, as `jax.ffi.register_ffi_type_id` does: `register_ffi_type` has taken its place.
+    """Raises ValueError, like `jax.ffi.register_ffi_type_id`: use `register_ffi_type`.
 
     Args:
         name: as in JAX.
@@ -123,7 +123,7 @@ def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
 
 
 def register_ffi_target_as_batch_partitionable(name: str) -> None:
-    """Lets XLA spread the call over its leading dimensions.
+    """Lets XLA shard calls of the target over their leading dimensions.
 
     Args:
         name: of a target that was registered.
@@ -154,49 +154,53 @@ def ffi_call(
     sharding_rule: str | None = None,
     **attributes: Any,
 ) -> Any:
-    """Returns a function that calls an XLA FFI target; takes `jax.ffi.ffi_call`'s arguments, and more.
+    """Returns a function that calls an XLA FFI target. The parameters include those of `jax.ffi.ffi_call`.
 
     The function takes arrays, and pytrees of them, by position, and attributes by keyword, whose NumPy types are those that
-    the handler gets: a Python int is an s64, a float an f64, a str a string; arrays and (nested) dicts work as well. Of PRNG
-    keys the handler gets the integers, in dimensions behind those of the keys.
+    the handler gets: a Python int is an s64, a float an f64, a str a string; arrays and (nested) dicts work as well.
+    The handler gets PRNG keys as their integers, in dimensions behind those of the keys.
 
     Args:
-        target_name: of a target that was registered, by whomever. jaxlib's LAPACK targets ("lapack_spotrf_ffi") are made
-            ready, which `jax.ffi.ffi_call` leaves to the first use of `jnp.linalg`.
-        result_shape_dtypes: an object with `shape` and `dtype`, or a pytree of them; dtypes of keys and `abstract_token`
-            count, too. Or a function that returns that for the arguments' shapes, `f(*shapes, **attributes)`. None: what the
-            target's signature says, if it has the dtype and the dimensions of each result.
-        *args: the first spelling of this function, deprecated: the arrays, with the attributes as further keywords. The call
-            is then made at once.
-        has_side_effect: keep the call though nobody uses its results. In a jit over several devices the first calls.
+        target_name: the name of a target that Callout, JAX or a library has registered. jaxlib's LAPACK targets
+            ("lapack_spotrf_ffi") are initialized here; with `jax.ffi.ffi_call` only the first use of `jnp.linalg` does
+            so.
+        result_shape_dtypes: an object with `shape` and `dtype`, or a pytree of them; dtypes of keys and
+            `abstract_token` are allowed, too. Or a function `f(*shapes, **attributes)` that returns such a pytree for
+            the arguments' shapes. None: the results of the target's signature, if it has the dtype and the dimensions
+            of each.
+        *args: deprecated: the arrays, with the attributes as further keywords. The call is then made at once, and its
+            results are returned.
+        has_side_effect: keep the call even if its results are unused. In a jit over several devices only the first
+            calls.
         vmap_method: as in `jax.pure_callback`.
         vectorized: deprecated: True is vmap_method="legacy_vectorized", False "sequential".
-        input_layouts: one an array of the arguments: None for row-major, axes from major to minor (negative ones count
-            from the end), or an object with `major_to_minor`.
-        output_layouts: one a result, likewise.
-        input_output_aliases: {argument: result}, both counted as flat arrays: the result is made in the argument's memory.
+        input_layouts: one layout for each array of the arguments: None for row-major, axes from major to minor
+            (negative ones count from the end), or an object with `major_to_minor`.
+        output_layouts: one layout for each result, likewise.
+        input_output_aliases: {argument: result}, both flat indices: the result is written to the argument's memory.
         custom_call_api_version: 4 is typed FFI.
         legacy_backend_config: the string for targets of an older API.
         jvp: `jvp(primals, tangents, **attributes)` returns (results, their tangents).
-        vjp: (`forward(*args, **attributes)` returns (results, residuals), `backward(residuals, cotangents)` returns a
-            cotangent an argument).
-        transpose: `transpose(cotangents, **attributes)` returns a cotangent an argument; says that the function is linear.
+        vjp: (`forward(*args, **attributes)` returns (results, residuals), `backward(residuals, cotangents)` returns one
+            cotangent for each argument).
+        transpose: `transpose(cotangents, **attributes)` returns one cotangent for each argument; a promise that the
+            function is linear.
         sharding: what happens in a jit over several devices. "gather": every device computes with whole arrays; "local":
             each computes with its shards, and a result is spread like an argument of its shape; "error": refuse. None: XLA's
             own way for targets that were registered elsewhere or are batch-partitionable, else "gather", with a warning when
             shards are collected.
-        sharding_rule: for sharding="local": how results are spread, as "i j, j -> i" names dimensions that are spread alike
-            (see `jax.experimental.custom_partitioning`, whose limits it has: no vmap, no export). A dimension that no result
-            has is collected.
+        sharding_rule: for sharding="local": how results are sharded. Text such as "i j, j -> i" gives dimensions that
+            are sharded alike the same name. The rule goes to `jax.experimental.custom_partitioning` and has its limits:
+            no vmap, no export. A dimension that no result has is gathered.
         **attributes: with `*args` only.
 
     Returns:
         The function. It returns arrays in the structure of `result_shape_dtypes`; by a signature one array, or a tuple.
 
     Raises:
-        ValueError: layouts or aliases that do not fit; an unknown method or sharding.
-        TypeError: (from the returned function) the call does not fit the target's signature, or the signature does not say
-            what is returned; an argument or an attribute that cannot be in a program.
+        ValueError: layouts or aliases do not fit; the method or sharding is unknown.
+        TypeError: (from the returned function) the call does not fit the target's signature, or the signature does not
+            determine the results; an argument or an attribute cannot be in a program.
 
     Example:
         >>> like = jax.ShapeDtypeStruct((2, 2), jnp.float32)
@@ -239,7 +243,7 @@ def ffi_call(
     fixed = None
     if foreign_call.results_are_fixed(result_shape_dtypes):
         fixed = foreign_call.read_results(where, result_shape_dtypes)
-        call_for(fixed)  # says now what does not fit
+        call_for(fixed)  # raises errors now, before the function is called
     else:
         made(results=(), wanted=(), output_layouts=None)
 

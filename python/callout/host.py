@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts of exported programs, in C++ or C, get from Python what is in this module. See docs/host.md."""
+"""The Python side of C++ and C hosts, which run exported programs without Python. See docs/host.md."""
 
 from ._base.public_modules import publish
 from ._export.host_transfers import rewrite_host_transfers as rewrite_host_transfers

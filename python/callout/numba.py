@@ -32,24 +32,25 @@ def numba_kernel(
 ) -> NumbaKernel:
     """Returns a function that calls `kernel(*arguments, *results, **constants)` from inside compiled programs.
 
-    The kernel gets row-major arrays over XLA's own memory (0-d ones for scalars), fills its results, and returns nothing. It
-    runs on an XLA thread without the GIL; several threads may be in it at once. What it raises fails the computation, with
-    class and message. It is compiled when it is traced, once for each combination of dtypes and ranks.
+    The kernel gets row-major arrays over XLA's own memory (0-d ones for scalars), fills its results, and returns
+    nothing. The kernel runs on an XLA thread without the GIL; several threads may be in it at once. An exception in the
+    kernel fails the computation, with class and message. The kernel is compiled during tracing, once for each
+    combination of dtypes and ranks.
 
     Args:
         kernel: a function of `numba.njit`, with its options (`parallel`, `fastmath`, `cache`, `error_model`, ...); or a
-            `numba.vectorize` or `guvectorize` function; or a `numba.cfunc` of numbers, which is applied to each element, or
-            one of (pointers, extents), as in docs/native.md.
+            `numba.vectorize` or `guvectorize` function; or a `numba.cfunc` of numbers, which is applied to each
+            element, or a `numba.cfunc` of (pointers, extents), as in docs/native.md.
         outs: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments (with `shape` and `dtype`)
             and the constants that returns one.
-        vmap_method: as in `jax.pure_callback`, or "parallel": `vmap` then calls the kernel once a lane, on several of XLA's
-            threads at once.
-        input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value when the
-            kernel is called, which updates it in place.
+        vmap_method: as in `jax.pure_callback`, or "parallel": `vmap` then calls the kernel once for each lane, on
+            several of XLA's threads at once.
+        input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value at the
+            start, and the kernel updates it in place.
         jvp: `jvp(primals, tangents, **constants)` returns (results, their tangents).
-        vjp: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)` returns a
-            cotangent an argument).
-        sharding: `SingleDeviceSharding` of the device that calls, in a jit over several.
+        vjp: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)` returns one
+            cotangent for each argument).
+        sharding: `SingleDeviceSharding` of the device that calls the kernel, in a jit over several devices.
 
     Returns:
         A function of arrays, or pytrees of them, and of the kernel's constants by keyword: numbers are passed at run time;
@@ -57,8 +58,9 @@ def numba_kernel(
 
     Raises:
         ImportError: Numba is not installed.
-        TypeError: `kernel` is not one of the above; or, from the returned function, it does not fit the arguments, a dtype
-            is not Numba's (float16, bfloat16, float8, int4), it returns a value, or it writes to an argument.
+        TypeError: `kernel` is not one of the above; or, from the returned function: the kernel does not fit the
+            arguments, Numba does not have a dtype (float16, bfloat16, float8, int4), the kernel returns a value, or it
+            writes to an argument.
 
     Example:
         >>> import numba
@@ -86,7 +88,7 @@ def _require() -> None:
 
 
 class NumbaKernel(NativeFunction):
-    """What `numba_kernel` returns. `options` returns a copy with other settings, whose names are `numba_kernel`'s."""
+    """Calls a Numba kernel; `numba_kernel` makes it. `options(...)` takes `numba_kernel`'s settings and returns a copy."""
 
     def __init__(self, kernel: Any, settings: Settings):
         _require()
@@ -96,7 +98,7 @@ class NumbaKernel(NativeFunction):
         super().__init__(f"callout.numba '{name}'", name, settings)
         kernels.check(self._where, kernel)
         self._kernel = kernel
-        self._targets: set[NativeTarget] = set()  # kept: what they compiled is not compiled again
+        self._targets: set[NativeTarget] = set()  # kept so that nothing is compiled twice
 
     def __repr__(self) -> str:
         return f"<Numba kernel {self.__name__}>"
@@ -104,7 +106,7 @@ class NumbaKernel(NativeFunction):
     def prepare(self, *args: Any, **constants: Any) -> None:
         """Compiles the kernel for arguments, or `jax.ShapeDtypeStruct`s, of these dtypes and ranks.
 
-        As long as this object lives, programs that another process exported find it.
+        As long as this object lives, programs that another process exported find the compiled kernel.
         """
         jax.eval_shape(functools.partial(self, **constants), *args)
 
@@ -126,7 +128,7 @@ class NumbaKernel(NativeFunction):
             elif isinstance(value, jax.Array):
                 raise self._error(f"constant {name!r} is an array of JAX; pass it as an argument")
             elif is_constant(value):
-                baked[name] = copy.deepcopy(value)  # what becomes of the caller's arrays is of no matter
+                baked[name] = copy.deepcopy(value)  # the caller may change its arrays later
             else:
                 raise self._error(f"constant {name!r} must be a number, a string, a tuple or an array, got {value!r}")
         passed = tuple((name, typeof(number)) for name, number in numbers.items())

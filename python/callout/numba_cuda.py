@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX programs launch kernels of `numba.cuda`, without Python at run time.
 
-Needs numba-cuda or numba-cuda-mlir when the first kernel is made, and neither of them to be imported.
+The first kernel needs numba-cuda or numba-cuda-mlir; importing this module needs neither.
 """
 
 from __future__ import annotations
@@ -49,40 +49,41 @@ def numba_cuda_kernel(
 ) -> NumbaCudaKernel:
     """Returns a function that launches `kernel(*arguments, *results, **constants)` on XLA's stream, in compiled programs.
 
-    The kernel gets row-major arrays over XLA's own memory (0-d ones for scalars), and fills its results. It is compiled when
-    it is traced, once for each combination of dtypes and ranks; the program carries the compiled kernel.
+    The kernel gets row-major arrays over XLA's own memory (0-d ones for scalars), and fills its results. The kernel is
+    compiled during tracing, once for each combination of dtypes and ranks; the program carries the compiled kernel.
 
     Args:
-        kernel: what `cuda.jit` of numba-cuda, of numba-cuda-mlir or of Numba itself returned. With `debug=True`, what it
-            raises fails the computation, with class and message; otherwise `raise` ends a thread, and nobody hears of it.
+        kernel: a function of `cuda.jit` of numba-cuda, numba-cuda-mlir or Numba itself. With `debug=True`, an exception
+            in the kernel fails the computation, with class and message; otherwise `raise` silently ends a thread.
         outs: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments (with `shape` and `dtype`)
             and the constants that returns one.
         grid: blocks to launch: a number, up to three of them, or a function of arguments and results (with `shape` and
-            `dtype`) that returns such.
+            `dtype`) that returns these.
         block: threads of a block, likewise.
-        launch_dims: instead of `grid` and `block`, the threads to launch, likewise. They are rounded up to whole blocks: of
-            `threads_per_block`, of 16 x 16, or of 8 x 8 x 4 threads, but of no more than `launch_dims`.
-        threads_per_block: for `launch_dims` of one dimension.
+        launch_dims: instead of `grid` and `block`, the threads to launch, likewise. They are rounded up to whole blocks
+            of `threads_per_block`, 16 x 16 or 8 x 8 x 4 threads, but a block has no more threads than `launch_dims`.
+        threads_per_block: threads of a block for `launch_dims` of one dimension.
         shared_mem: dynamic shared memory of a block, in bytes, or a function as for `grid`.
-        vmap_method: as in `jax.pure_callback`. All but "sequential" and "sequential_unrolled" launch the kernel once a lane
-            from one call. The kernel never sees the batch.
-        input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value when the
-            kernel starts, which updates it in place.
+        vmap_method: as in `jax.pure_callback`. All but "sequential" and "sequential_unrolled" launch the kernel once
+            for each lane from one call. The kernel never sees the batch.
+        input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value at the
+            start, and the kernel updates it in place.
         jvp: `jvp(primals, tangents, **constants)` returns (results, their tangents).
-        vjp: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)` returns a
-            cotangent an argument).
-        sharding: as for `callout.numba`. It changes nothing: in a jit over several devices each of them launches the kernel.
+        vjp: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)` returns one
+            cotangent for each argument).
+        sharding: accepted for symmetry with `callout.numba`, and ignored: in a jit over several devices each of them
+            launches the kernel.
 
     Returns:
         A function of arrays, or pytrees of them, and of the kernel's constants by keyword: numbers are passed to each
         launch; strings, tuples, arrays and None are compiled in. It returns the results in the structure of `outs`.
 
     Raises:
-        ImportError: there is no numba-cuda, or, when a kernel is traced, not what it compiles with.
-        TypeError: `kernel` is not one; or, from the returned function, it does not fit the arguments, a dtype is not its
-            compiler's, or it writes to an argument.
-        ValueError: neither `launch_dims` nor `grid` and `block` are given, or both; or, from the returned function, no GPU
-            can launch that.
+        ImportError: numba-cuda is not installed, or, when a kernel is traced, a package that it compiles with.
+        TypeError: `kernel` is no such function; or, from the returned function: the kernel does not fit the arguments,
+            its compiler does not have a dtype, or the kernel writes to an argument.
+        ValueError: neither `launch_dims` nor `grid` and `block` are given, or both; or, from the returned function, no
+            GPU can launch such a grid.
 
     Example:
         >>> from numba import cuda
@@ -101,7 +102,7 @@ def numba_cuda_kernel(
 
 
 def _check(kernel: Any) -> None:
-    """Raises TypeError for what is no kernel, and ImportError where there can be none."""
+    """Raises TypeError if `kernel` is no kernel, and ImportError if its package is not installed."""
     where = "callout.numba_cuda"
     if has_compiler(kernel):
         if kernel.targetoptions.get("device"):
@@ -119,7 +120,7 @@ def _check(kernel: Any) -> None:
 
 
 class NumbaCudaKernel(GpuFunction):
-    """What `numba_cuda_kernel` returns."""
+    """Launches a kernel of `numba.cuda`; `numba_cuda_kernel` makes it."""
 
     def __init__(self, kernel: Any, launch: LaunchSettings, settings: Settings):
         _check(kernel)
@@ -133,7 +134,7 @@ class NumbaCudaKernel(GpuFunction):
         return f"<Numba CUDA kernel {self.__name__}>"
 
     def options(self, **settings: Any) -> NumbaCudaKernel:
-        """Returns a copy with other settings, whose names are `numba_cuda_kernel`'s (and `out`, the same as `outs`)."""
+        """Returns a copy with other settings, named as `numba_cuda_kernel`'s (`out` is another name of `outs`)."""
         names = {field.name for field in dataclasses.fields(LaunchSettings)}
         launch = {name: settings.pop(name) for name in names & settings.keys()}
         if "outs" in settings:
@@ -162,7 +163,7 @@ class NumbaCudaKernel(GpuFunction):
         elif isinstance(value, jax.Array):
             raise self._error(f"constant {name!r} is an array of JAX; pass it as an argument")
         elif _is_constant(value):
-            return baked(copy.deepcopy(value))  # what becomes of the caller's arrays is of no matter
+            return baked(copy.deepcopy(value))  # the caller may change its arrays later
         raise self._error(f"constant {name!r} must be a number, a string, a tuple or an array, got {value!r}")
 
     def _results(self, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> Any:

@@ -7,7 +7,8 @@ namespace callout::python {
 
 void ArrayBuffers::Append(PyObject* object) {
   const Ref given(PyArray_FROM_OF(object, NPY_ARRAY_IN_ARRAY));
-  // A view's shape is its own: that of the user's array may change, and move, while another thread has the GIL.
+  // The view has a shape of its own: while another thread has the GIL, the shape of the user's array may change or
+  // move.
   Ref array(given ? PyArray_View(reinterpret_cast<PyArrayObject*>(given.get()), nullptr, &PyArray_Type) : nullptr);
   if (!array) nanobind::raise_python_error();
   auto* dense = reinterpret_cast<PyArrayObject*>(array.get());

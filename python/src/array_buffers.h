@@ -19,7 +19,7 @@ class ArrayBuffers {
   explicit ArrayBuffers(const nanobind::sequence& arrays) {
     for (nanobind::handle item : arrays) Append(item.ptr());
   }
-  /// Borrowed: valid while this lives.
+  /// Borrowed: valid while this object lives.
   const callout_buffer* data() const { return buffers_.data(); }
   uint32_t size() const { return static_cast<uint32_t>(buffers_.size()); }
 
@@ -27,7 +27,7 @@ class ArrayBuffers {
   void Append(PyObject* object);
 
   std::vector<Ref> arrays_;
-  std::vector<std::vector<char>> packed_;  ///< Sub-byte elements as XLA has them.
+  std::vector<std::vector<char>> packed_;  ///< Sub-byte elements, packed as XLA packs them.
   std::vector<callout_buffer> buffers_;
 };
 

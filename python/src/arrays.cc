@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "callout/elements.h"
 #include "core/base/block_pool.h"
+#include "core/base/cat.h"
 #include "core/frame/buffer.h"
 #include "core/frame/elements.h"
 #include "python_text.h"
@@ -18,7 +20,7 @@ using internal::ElementCount;
 using internal::RowOf;
 using internal::ShapeString;
 
-// Copies from this size on lie in pooled blocks: malloc would map and fault in fresh pages each time.
+// Copies of at least this size lie in pooled blocks: malloc would map and fault in fresh pages for each of them.
 constexpr uint64_t kPooledBytes = 32 << 10;
 
 struct DTypeEntry {
@@ -34,7 +36,7 @@ PyObject* NewArray(const callout_buffer& buffer, void* data, int flags) {
                  buffer.dtype);
     return nullptr;
   }
-  Py_INCREF(descr);  // PyArray_NewFromDescr takes it
+  Py_INCREF(descr);  // PyArray_NewFromDescr steals a reference
   return PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(buffer.rank),
                               const_cast<npy_intp*>(reinterpret_cast<const npy_intp*>(buffer.dims)), nullptr, data,
                               flags, nullptr);
@@ -83,15 +85,11 @@ std::string DescribeArray(PyArrayObject* array) {
   } else {
     text = ShortName(dtype);
   }
-  text += '[';
-  for (int i = 0; i < PyArray_NDIM(array); ++i) {
-    if (i > 0) text += ',';
-    text += std::to_string(PyArray_DIM(array, i));
-  }
-  return text + "]";
+  const std::span shape(PyArray_DIMS(array), static_cast<size_t>(PyArray_NDIM(array)));
+  return internal::Cat(text, "[", internal::Join(shape, ","), "]");
 }
 
-// True if a result of `array`'s dtype may be written where `expected` is wanted.
+// True if a result of the dtype of `array` may be stored where `expected` is wanted.
 bool DTypeFits(PyArrayObject* array, DType expected, Canonicalize canonicalize) {
   const DType dtype = DTypeOf(PyArray_DESCR(array));
   return dtype == expected || (canonicalize == Canonicalize::k64To32 && IsNarrowed(dtype, expected));
@@ -101,7 +99,7 @@ std::string Mismatch(const callout_buffer& expected, PyArrayObject* got) {
   return "expected " + ShapeString(expected) + ", got " + DescribeArray(got);
 }
 
-// Writes an array of the right shape. False with a Python error.
+// Writes an array whose shape is already checked into `result`. Returns false with a Python error.
 bool StoreArray(PyArrayObject* array, const callout_buffer& result) {
   const auto dtype = static_cast<DType>(result.dtype);
   if (!IsSubByte(dtype)) {
@@ -115,7 +113,7 @@ bool StoreArray(PyArrayObject* array, const callout_buffer& result) {
   return true;
 }
 
-// False if they differ, or with a Python error.
+// Returns false if the two values differ, or with a Python error.
 bool SameValues(PyObject* a, PyObject* b) {
   Ref equal(PyObject_RichCompare(a, b, Py_EQ));
   if (equal && !PyArray_Check(equal.get())) equal = Ref(PyArray_FROM_O(equal.get()));
@@ -124,7 +122,7 @@ bool SameValues(PyObject* a, PyObject* b) {
   return all && PyObject_IsTrue(all.get()) == 1;
 }
 
-// Each holds those before it.
+// Each kind includes all kinds before it.
 enum class NumberKind { kBool, kInteger, kReal, kComplex };
 
 NumberKind NumberKindOf(DType dtype) {
@@ -160,8 +158,8 @@ bool IntegerFits(PyObject* integer, DType dtype) {
   return fits;
 }
 
-// Floats are rounded, to an infinity too where there is one. What has none must not make another number of it, nor a
-// type without NaN a number.
+// Floats are rounded, and overflow to an infinity where the dtype has one. In a dtype without infinities an overflow
+// must not become another number, and in a dtype without NaN a NaN must not become a number.
 bool RealSurvived(PyObject* real, const callout_buffer& result) {
   const double number = PyFloat_AsDouble(real);
   double stored = 0;
@@ -170,12 +168,12 @@ bool RealSurvived(PyObject* real, const callout_buffer& result) {
   if (std::isinf(number)) return number == stored;
   const internal::SmallFloatFormat& format = RowOf(static_cast<DType>(result.dtype)).format;
   if (format.specials != internal::FloatSpecials::kAllNumbers) return true;
-  // The largest number and half a step: from there on it would have been rounded up.
+  // A number overflows from the largest finite number plus half a step, where rounding would go up.
   const int exponent = (1 << format.exponent_bits) - 1 - format.bias;
   return std::abs(number) < std::ldexp(2 - std::ldexp(1, -format.mantissa_bits - 1), exponent);
 }
 
-// A Python number as the one element of `result`. As StoreResult.
+// Writes a Python number as the one element of `result`. Returns what StoreResult returns.
 std::string StoreNumber(PyObject* value, const callout_buffer& result) {
   const auto dtype = static_cast<DType>(result.dtype);
   const NumberKind kind = NumberKindOf(dtype);
@@ -200,7 +198,7 @@ std::string StoreNumber(PyObject* value, const callout_buffer& result) {
   return kind == NumberKind::kReal && !RealSurvived(value, result) ? out_of_range : "";
 }
 
-// The two results that nearly every callback returns: the exact array, or a NumPy scalar of the exact type.
+// Handles the two results that nearly every callback returns: the exact array, or a NumPy scalar of the exact type.
 bool StoreFast(PyObject* value, const callout_buffer& result) {
   const auto dtype = static_cast<DType>(result.dtype);
   const DTypeEntry& entry = g_dtypes[result.dtype];
@@ -209,7 +207,7 @@ bool StoreFast(PyObject* value, const callout_buffer& result) {
     auto* array = reinterpret_cast<PyArrayObject*>(value);
     if (PyArray_DESCR(array) != entry.descr || !PyArray_IS_C_CONTIGUOUS(array) || !SameShape(array, result))
       return false;
-    // An array made over the result's own memory would overlap.
+    // The copy is a memmove, because the function may return an array over the result's own memory.
     if (result.size_bytes > 0) std::memmove(result.data, PyArray_DATA(array), result.size_bytes);
     return true;
   }
@@ -237,7 +235,7 @@ bool InitArrays() {
       PyErr_Clear();
       continue;
     }
-    g_dtypes[i] = {descr, descr->typeobj};  // kept for the life of the process
+    g_dtypes[i] = {descr, descr->typeobj};  // never released
   }
   return true;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of the targets' attributes.
+// Gives Python the tables of the targets' attributes and of the kinds of callbacks that a program can carry in a name.
 #include "module_bindings.h"
 
 #include <nanobind/stl/string_view.h>
 
 #include "core/attributes/attribute_rows.h"
 #include "python_text.h"
+#include "sinks/catalog/callback_kinds.h"
 
 namespace nb = nanobind;
 
@@ -24,6 +25,10 @@ const char* NameOf(AttributeType type) {
       return "s64";
     case AttributeType::kIntegers:
       return "s64[]";
+    case AttributeType::kStrings:
+      return "string[]";
+    case AttributeType::kRest:
+      return "rest";
     case AttributeType::kDictionary:
       break;
   }
@@ -65,10 +70,20 @@ nb::dict AllAttributes() {
   return all;
 }
 
+nb::dict AllKinds() {
+  nb::dict all;
+  for (const internal::ProgramKind& kind : internal::ProgramKinds()) {
+    all[nb::cast(std::string(kind.kind) + ":")] = Rows(kind.fields);
+  }
+  return all;
+}
+
 }  // namespace
 
 void BindAttributes(nb::module_& m) {
   m.def("target_attributes", &AllAttributes, "The rows of each FFI target's table of attributes.");
+  m.def("program_kinds", &AllKinds,
+        "The fields of names that say what their callback does, by how they begin: \"check:\". None without a table.");
 }
 
 }  // namespace callout::python

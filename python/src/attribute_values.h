@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attributes that Python encoded (callout/_targets/target_attributes.py), as the struct that handlers decode from
-// programs. Lists are left out: what is outside of programs has none.
+// Converts attributes that Python encoded (callout/_targets/target_attributes.py) to the struct that handlers decode
+// from programs. List attributes are left out: taps outside of programs have none.
 #pragma once
 
 #include "module_bindings.h"
@@ -31,7 +31,8 @@ void SetAttribute(const nanobind::dict& encoded, const internal::AttributeRow<Ow
 template <typename Struct>
 void SetAttribute(const nanobind::dict&, const internal::UnboundRow&, Struct*) {}
 
-/// The struct with these strings and numbers. Borrowed: texts are valid as long as `encoded`. **Requires GIL.**
+/// Returns the struct with the strings and numbers of `encoded`. Borrowed: texts are valid as long as `encoded`.
+/// **Requires GIL.**
 template <typename Struct>
 Struct AttributesFrom(const nanobind::dict& encoded) {
   Struct attributes;

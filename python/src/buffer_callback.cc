@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "buffer_object.h"
+#include "core/base/cat.h"
 #include "core/base/small_buffer.h"
 #include "cuda/driver/device.h"
 #include "cuda_buffer.h"
@@ -18,8 +19,8 @@ using internal::SmallBuffer;
 
 namespace {
 
-// While one is there the cyclic collector does not run by itself. What it frees may be another library's memory of the
-// device, and such a call ends a recording. Requires GIL.
+// Stops automatic runs of Python's cyclic collector while one of these lives. The collector may free another library's
+// device memory, and such a call ends a recording of the stream. Requires GIL.
 class CollectorPause {
  public:
   CollectorPause() {
@@ -33,7 +34,7 @@ class CollectorPause {
   CollectorPause(const CollectorPause&) = delete;
   CollectorPause& operator=(const CollectorPause&) = delete;
 
-  // Runs it aside of recordings.
+  // Runs the collector outside of the recording.
   static void Collect() {
     const Result<const internal::cuda::Driver*> driver = internal::cuda::Driver::Get();
     if (!driver.ok()) return;
@@ -44,7 +45,7 @@ class CollectorPause {
   }
 
  private:
-  // Guarded by the GIL, or where there is none by the mutex.
+  // Guarded by the GIL, or by the mutex where there is no GIL.
   inline static nanobind::ft_mutex g_mutex;
   inline static int g_pauses = 0;
   inline static bool g_was_enabled = false;
@@ -52,7 +53,8 @@ class CollectorPause {
 
 }  // namespace
 
-// What the function is called with: a slot in front for the callee, the context, `out`, the arguments; and the results.
+// Holds the arguments of the function (a slot in front for the callee, the context, `out`, the buffers of the operands)
+// and the buffers of the results.
 class BufferCallback::Buffers {
  public:
   explicit Buffers(const callout_call& call)
@@ -85,14 +87,14 @@ class BufferCallback::Buffers {
   uint32_t num_results() const { return num_results_; }
   void SetOut(Ref out) { slots_[2] = out.release(); }
 
-  /// Ends the life of all buffers. An error if something that was made of one is still there.
+  /// Ends the life of all buffers. Returns an error if an object that was made of a buffer still refers to its memory.
   Status End(bool recorded) {
-    Py_CLEAR(slots_[2]);  // `out` refers to buffers
+    Py_CLEAR(slots_[2]);  // `out` refers to the result buffers
     bool kept = false;
     ForEach([&](PyObject* buffer, const char*, uint32_t) { kept |= !EndBuffer(buffer); });
     if (!kept) [[likely]]
       return OkStatus();
-    // It may be part of a cycle.
+    // A reference that keeps the buffer may be part of a cycle, which the collector finds.
     if (recorded) {
       CollectorPause::Collect();
     } else {
@@ -100,7 +102,7 @@ class BufferCallback::Buffers {
     }
     std::string what;
     ForEach([&](PyObject* buffer, const char* kind, uint32_t i) {
-      if (what.empty() && BufferIsKept(buffer)) what = kind + std::to_string(i);
+      if (what.empty() && BufferIsKept(buffer)) what = internal::Cat(kind, i);
     });
     if (what.empty()) return OkStatus();
     return FailedPrecondition("it kept an array, a memoryview or a tensor of " + what +
@@ -158,7 +160,7 @@ Status BufferCallback::Deliver(const internal::Record&) {
 
 Status BufferCallback::CallWithGil(const callout_call& call) {
   if (!signature_.unflatten_out && call.num_results != 1) {
-    return InvalidArgument("it has one result, and the program declares " + std::to_string(call.num_results));
+    return InvalidArgument(internal::Cat("it has one result, and the program declares ", call.num_results));
   }
   CALLOUT_ASSIGN_OR_RETURN(const bool recorded, IsRecorded(MemorySpace::Of(call)));
   std::optional<CollectorPause> pause;
@@ -168,7 +170,7 @@ Status BufferCallback::CallWithGil(const callout_call& call) {
   Status status;
   {
     const Ref value = CallFunction(buffers);
-    // The variables of a failed function's frames would keep arrays over memory that is reused.
+    // The variables of a failed function's frames would keep arrays over memory that XLA reuses.
     status = value ? CheckReturned(value.get()) : TakePythonError(Frames::kClear);
   }
   Status ended = buffers.End(recorded);

@@ -16,24 +16,25 @@ namespace callout::python {
 
 struct BufferSignature {
   SharedRef function;
-  /// (leaves of the results) -> out. Empty: the one leaf is `out`.
+  /// (leaves of the results) -> out. Empty: `out` is the only leaf.
   SharedRef unflatten_out;
-  /// (context, out, *leaves of the arguments) -> (args tuple, kwargs dict) of the call. Empty: these are the arguments.
+  /// (context, out, *leaves of the arguments) -> (args tuple, kwargs dict) of the call. Empty: the call gets (context,
+  /// out, *leaves) unchanged.
   SharedRef unflatten;
-  /// A promise that it does not use JAX.
+  /// The user's promise that the function does not use JAX.
   bool numpy_only = false;
 };
 
 class BufferCallback final : public internal::Callback, public Traversable {
  public:
-  /// Requires GIL. Any thread may destroy it, with the GIL or without.
+  /// Requires GIL. Any thread may destroy the callback, with the GIL or without.
   BufferCallback(std::string label, BufferSignature signature);
 
   internal::Worker worker() const override { return internal::Worker::kPython; }
   bool takes_device_memory() const override { return true; }
-  /// GIL not needed. Takes it.
+  /// GIL not needed; takes the GIL itself.
   Status Call(const callout_call& call) override;
-  /// Never called: the callback has results.
+  /// Always fails, because a buffer callback has results. Deliver is therefore never called.
   Status CheckTap(size_t num_leaves) const override;
   Status Deliver(const internal::Record& record) override;
   int Traverse(visitproc visit, void* arg) const override;

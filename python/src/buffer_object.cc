@@ -11,6 +11,7 @@
 #include "arrays.h"
 #include "buffer_protocol.h"
 #include "callout/dtype.h"
+#include "core/base/cat.h"
 #include "core/frame/buffer.h"
 #include "dlpack.h"
 
@@ -23,17 +24,17 @@ struct BufferObject {
   PyObject_HEAD callout_buffer view;  // borrowed; data and dims are null once the call is over
   bool alive;
   bool writeable;
-  bool lent;  // by the CUDA array interface: its consumers refer to this object
+  bool borrowed;  // by the CUDA array interface: its consumers refer to this object
   MemorySpace space;
   int64_t exports;                   // through the buffer protocol
-  Py_ssize_t* extents;               // of views through the buffer protocol
-  std::shared_ptr<Leases> leases;    // arrays and tensors; made when the first is
-  std::vector<uintptr_t> consumers;  // streams that work on the memory, as DLPack numbers them
+  Py_ssize_t* extents;               // strides and shape of the buffer protocol's views
+  std::shared_ptr<Leases> leases;    // of arrays and tensors; made with the first of them
+  std::vector<uintptr_t> consumers;  // streams that work on the memory, numbered as in DLPack
 };
 
 BufferObject* Self(PyObject* object) { return reinterpret_cast<BufferObject*>(object); }
 
-// Null with a Python error once the call is over.
+// Returns null with a Python error once the call is over.
 BufferObject* Alive(PyObject* object) {
   BufferObject* self = Self(object);
   if (self->alive) return self;
@@ -53,7 +54,7 @@ void DropLease(PyObject* capsule) {
   (*lease)->fetch_sub(1, std::memory_order_release);
 }
 
-// An array over the memory. Its base counts as a lease, and views of it refer to that.
+// Returns an array over the memory. The array's base counts as a lease, and all views of the array refer to that base.
 PyObject* ViewOf(BufferObject* self) {
   Ref array(self->writeable ? WriteableViewAsArray(self->view) : ViewAsArray(self->view));
   if (!array) return nullptr;
@@ -61,12 +62,12 @@ PyObject* ViewOf(BufferObject* self) {
   Ref capsule(PyCapsule_New(lease.get(), nullptr, &DropLease));
   if (!capsule) return nullptr;
   (*lease)->fetch_add(1, std::memory_order_relaxed);
-  (void)lease.release();  // the capsule's now
+  (void)lease.release();  // owned by the capsule
   if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.get()), capsule.release()) < 0) return nullptr;
   return array.release();
 }
 
-// Null with a Python error if it is over, or the memory is a device's.
+// Returns null with a Python error if the call is over or the memory is a device's.
 BufferObject* OnHost(PyObject* object, PyObject* error, const char* reader) {
   BufferObject* self = Alive(object);
   if (self == nullptr || self->space.on_host()) return self;
@@ -145,12 +146,12 @@ Py_ssize_t Length(PyObject* object) {
 PyObject* Repr(PyObject* object) {
   BufferObject* self = Self(object);
   if (!self->alive) return PyUnicode_FromString("<callout Buffer of a call that is over>");
-  const std::string where = self->space.on_host() ? "" : " on CUDA device " + std::to_string(self->space.ordinal);
+  const std::string where = self->space.on_host() ? "" : internal::Cat(" on CUDA device ", self->space.ordinal);
   return PyUnicode_FromFormat("<callout Buffer %s%s%s>", internal::ShapeString(self->view).c_str(), where.c_str(),
                               self->writeable ? "" : ", read-only");
 }
 
-// None, or the version that the consumer knows.
+// Parses `max_version` of __dlpack__: None, or the version that the consumer knows.
 bool ParseVersion(PyObject* version, bool* versioned) {
   if (version == Py_None) return true;
   int major = 0, minor = 0;
@@ -163,7 +164,7 @@ DLDevice DeviceOf(const BufferObject* self) {
   return self->space.on_host() ? DLDevice{kDLCpu, 0} : DLDevice{kDLCuda, self->space.ordinal};
 }
 
-// None, or the device that the consumer wants it on.
+// Parses `dl_device` of __dlpack__: None, or the device on which the consumer wants the tensor.
 bool ParseDevice(PyObject* wanted, const DLDevice& device) {
   if (wanted == Py_None) return true;
   int type = 0, id = 0;
@@ -209,7 +210,7 @@ PyObject* DLPackDevice(PyObject* object, PyObject*) {
   return Py_BuildValue("(ii)", static_cast<int>(device.type), static_cast<int>(device.id));
 }
 
-// Consumers ask whether there is such an attribute.
+// Consumers probe for the CUDA array interface by asking for the attribute.
 PyObject* Interface(PyObject* object, void*) {
   BufferObject* self = Alive(object);
   if (self == nullptr) return nullptr;
@@ -218,7 +219,7 @@ PyObject* Interface(PyObject* object, void*) {
     return nullptr;
   }
   PyObject* interface = CudaArrayInterface(self->view, self->writeable, self->space);
-  self->lent |= interface != nullptr;
+  self->borrowed |= interface != nullptr;
   return interface;
 }
 
@@ -243,7 +244,7 @@ void Dealloc(PyObject* object) {
   Py_DECREF(type);
 }
 
-// Has the Buffer to itself: where there is no GIL, other threads may use it, or its call may end.
+// Locks the Buffer around kUse: without a GIL, other threads may use the Buffer, or its call may end.
 template <auto kUse>
 struct Alone;
 template <typename Answer, typename... Arguments, Answer (*kUse)(PyObject*, Arguments...)>
@@ -256,7 +257,7 @@ struct Alone<kUse> {
 
 bool IsKept(PyObject* buffer) {
   const BufferObject* self = Self(buffer);
-  if (self->lent && Py_REFCNT(buffer) > 1) return true;
+  if (self->borrowed && Py_REFCNT(buffer) > 1) return true;
   return self->exports > 0 || (self->leases != nullptr && self->leases->load(std::memory_order_acquire) > 0);
 }
 
@@ -298,7 +299,7 @@ PyType_Spec buffer_spec = {"callout.buffer_callback.Buffer", sizeof(BufferObject
 }  // namespace
 
 PyObject* InitBuffers() {
-  g_buffer_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&buffer_spec));  // kept for the life of the process
+  g_buffer_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&buffer_spec));  // never released
   return reinterpret_cast<PyObject*>(g_buffer_type);
 }
 

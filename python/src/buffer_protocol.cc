@@ -8,7 +8,7 @@
 namespace callout::python {
 namespace {
 
-// Strides, and behind them the shape. A scalar has neither.
+// Allocates the strides, followed by the shape. A scalar has neither.
 bool MakeExtents(const callout_buffer& memory, Py_ssize_t itemsize, Py_ssize_t** extents) {
   if (*extents != nullptr || memory.rank == 0) return true;
   auto* strides = static_cast<Py_ssize_t*>(PyMem_Malloc(sizeof(Py_ssize_t) * 2 * memory.rank));

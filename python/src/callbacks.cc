@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Making callbacks of Python functions.
+// Makes callbacks of Python functions.
 #include "module_bindings.h"
 
 #include <nanobind/stl/optional.h>
@@ -60,8 +60,9 @@ CallbackHandle MakeBuffer(const std::string& label, const nb::object& function, 
                                                                   .numpy_only = numpy_only})};
 }
 
-// A function may refer to what holds its callback (a method that is tapped in a program that its object keeps). The
-// collector may see through the handle only while it is the sole owner: an executable's reference is not Python's.
+// A function may refer to the object that holds its callback, such as a method that is tapped in a program that its
+// object keeps. Python's collector may see through the handle only while the handle is the sole owner: an executable's
+// reference is not one of Python's objects.
 int TraverseHandle(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
@@ -103,14 +104,14 @@ void BindCallbacks(nb::module_& m) {
       .def_prop_ro(
           "takes_buffers", [](const CallbackHandle& self) { return self.callback->takes_device_memory(); },
           "Whether it works on XLA's own memory.");
-  m.def("make_python_callback", &MakePython, nb::arg("label"), nb::arg("function"), nb::arg("unflatten") = nb::none(),
-        nb::arg("unflatten_value") = nb::none(), nb::arg("flatten") = nb::none(), nb::arg("single_result") = true,
-        nb::arg("device_lookup") = nb::none(), nb::arg("index_lookup") = nb::none(), nb::arg("transforms") = nb::none(),
-        nb::arg("zero_copy") = false, nb::arg("numpy_only") = false, nb::arg("canonicalize") = false,
-        nb::arg("transforms_by_position") = false, nb::arg("barrier_raises") = false, nb::arg("log_source") = 0,
-        nb::arg("explain") = nb::none());
-  // JAX flattens a list by borrowed references while it asks which items are leaves: Python code there would let other
-  // threads, or the list's owner, drop what JAX goes on with.
+  m.def("make_python_callback", &MakePython, nb::arg("label"), nb::arg("function").none(),
+        nb::arg("unflatten") = nb::none(), nb::arg("unflatten_value") = nb::none(), nb::arg("flatten") = nb::none(),
+        nb::arg("single_result") = true, nb::arg("device_lookup") = nb::none(), nb::arg("index_lookup") = nb::none(),
+        nb::arg("transforms") = nb::none(), nb::arg("zero_copy") = false, nb::arg("numpy_only") = false,
+        nb::arg("canonicalize") = false, nb::arg("transforms_by_position") = false, nb::arg("barrier_raises") = false,
+        nb::arg("log_source") = 0, nb::arg("explain") = nb::none());
+  // While JAX flattens a list and asks which items are leaves, it holds borrowed references to them. Python code in
+  // that test would let other threads, or the list's owner, drop items that JAX is about to use.
   m.def("is_iterator", &IsIterator, nb::arg("value").none(), "Runs no Python code.");
   m.def("is_iterator_or_none", &IsIteratorOrNone, nb::arg("value").none(), "Runs no Python code.");
   m.def("buffer_types", [types = MakeBufferTypes()] { return types; }, "(Buffer, ExecutionContext)");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calling Python functions from a program's threads.
+// Calls Python functions from a program's threads.
 #pragma once
 
 #include "python_api.h"
@@ -17,25 +17,26 @@
 
 namespace callout::python {
 
-/// `arguments` has a free slot in front. Null with a Python error. Requires GIL.
+/// Calls `function`. `arguments` has a free slot in front. Null with a Python error. Requires GIL.
 Ref CallPython(PyObject* function, PyObject* const* arguments, size_t count, PyObject* keywords);
-/// With one argument. Null with a Python error. Requires GIL.
+/// Calls `function` with one argument. Null with a Python error. Requires GIL.
 Ref CallPython(PyObject* function, PyObject* argument);
-/// With what `structure`, an (args, kwargs) pair, holds. Null with a Python error. Requires GIL.
+/// Calls `function` with the contents of `structure`, an (args, kwargs) pair. Null with a Python error. Requires GIL.
 Ref CallWithStructure(PyObject* function, PyObject* structure);
 
-/// The user's own function: as CallPython, and a profile shows it by `label`. Null with a Python error. Requires GIL.
+/// Like CallPython, for the user's own function: a profile shows the call under `label`. Null with a Python error.
+/// Requires GIL.
 Ref CallUser(const std::string& label, PyObject* function, PyObject* const* arguments, size_t count,
              PyObject* keywords);
-/// As CallWithStructure. Null with a Python error. Requires GIL.
+/// Like CallWithStructure, for the user's own function. Null with a Python error. Requires GIL.
 Ref CallUserWithStructure(const std::string& label, PyObject* function, PyObject* structure);
 
-/// Takes new references. Null with a Python error. Requires GIL.
+/// Steals a reference to each item. Null with a Python error. Requires GIL.
 Ref MakeTuple(PyObject* const* items, size_t count);
 
-/// Runs `body()`, which returns a Status, with the GIL, and logs a failure as the callback's. What XLA runs on its own
-/// threads was dispatched asynchronously, and others may be queued behind it: there, and unless it is `numpy_only`, in
-/// XLA's host callback scope. GIL not needed.
+/// Runs `body()`, which returns a Status, with the GIL, and logs a failure as the callback's. On one of XLA's own
+/// threads the program was dispatched asynchronously, and others may be queued behind it: there `body` runs in XLA's
+/// host callback scope, unless the callback is `numpy_only`. GIL not needed.
 template <typename Body>
 Status CallFromProgram(const internal::Callback& callback, const callout_call& call, bool numpy_only, Body body) {
   const internal::ProfileSpan wait;
@@ -54,11 +55,11 @@ Status CallFromProgram(const internal::Callback& callback, const callout_call& c
   return status;
 }
 
-/// A callback that refers to Python objects, for the garbage collector.
+/// A callback that refers to Python objects, and shows them to Python's garbage collector.
 class Traversable {
  public:
   virtual ~Traversable() = default;
-  /// Requires GIL.
+  /// Visits the objects, as tp_traverse does. Requires GIL.
   virtual int Traverse(visitproc visit, void* arg) const = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks as callout_closures in capsules: what a host of the same process, which may have a core of its own, takes
-// and calls without knowing Python.
+// Exports callbacks as callout_closures in capsules. A host in the same process, which may have a core of its own,
+// takes a closure and calls it without knowing Python.
 #include "module_bindings.h"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "callout/abi.h"
 #include "core/base/process_state.h"
 #include "core/base/status.h"
+#include "core/callbacks/native_function.h"
 #include "errors.h"
 #include "gil.h"
 
@@ -26,11 +27,8 @@ constexpr const char* kCapsuleName = "callout_closure";
 using Context = std::shared_ptr<internal::Callback>;
 
 Status CallInScope(internal::Callback& callback, const callout_call& call) {
-  if (internal::ProcessIsForkedChild()) {
-    return FailedPrecondition(
-        "ForkError: this process was forked from one that had used callout; the callback is not called in it");
-  }
-  // The host's threads may come and go.
+  if (internal::ProcessIsForkedChild()) return internal::ForkedChildError();
+  // kDrop, because the host's threads may end at any time.
   const GilScope gil(ThreadState::kDrop);
   if (!gil.ok()) return Unavailable("the Python interpreter is going away");
   try {
@@ -43,26 +41,23 @@ Status CallInScope(internal::Callback& callback, const callout_call& call) {
 int32_t CallClosure(void* context, const callout_call* call) {
   callout_call own = {};
   std::memcpy(&own, call, std::min(call->struct_size, sizeof(own)));
-  const auto set_error = own.set_error;
-  void* const error_context = own.error_context;
+  const callout_call outer = own;
   own.struct_size = sizeof(own);
   own.set_error = nullptr;
-  own.error_context = nullptr;  // inside it would be XLA's frame
+  own.error_context = nullptr;  // callee errors go to `own`; error_context would be XLA's frame
   const Status status = CallInScope(**static_cast<Context*>(context), own);
   if (status.ok()) [[likely]]
     return 0;
-  if (set_error != nullptr) {
-    set_error(error_context, static_cast<int32_t>(status.code()), status.message().data(), status.message().size());
-  }
+  if (outer.set_error != nullptr) internal::FailCall(outer, status);
   return static_cast<int32_t>(status.code());
 }
 
-// Any thread, with the GIL or without: what the callback refers to is dropped as SharedRef says.
+// Runs on any thread, with the GIL or without: SharedRef drops the Python objects that the callback refers to.
 void DestroyContext(void* context) { delete static_cast<Context*>(context); }
 
 void DestroyCapsule(PyObject* capsule) {
   auto* closure = static_cast<callout_closure*>(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)));
-  if (closure->destroy != nullptr) closure->destroy(closure->context);  // nobody has taken it
+  if (closure->destroy != nullptr) closure->destroy(closure->context);  // the closure was not taken over
   delete closure;
 }
 

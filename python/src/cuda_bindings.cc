@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the doctor says of CUDA.
+// The bindings by which `callout.doctor` reports about CUDA.
 #include "module_bindings.h"
 
 #include <nanobind/stl/pair.h>
@@ -34,13 +34,13 @@ Result<std::vector<DeviceInfo>> AllDevices(const Driver& driver) {
   return devices;
 }
 
-// (path, version, devices, why there are none): each as far as it is known.
+// Returns (path, version, devices, reason for having none), each as far as it is known.
 nb::tuple CudaDriver() {
   const std::string path = Driver::DefaultPath();
   Result<const Driver*> driver = InternalError("");
   Result<std::vector<DeviceInfo>> found = std::vector<DeviceInfo>();
   {
-    const GilRelease release;  // a driver's start takes a while
+    const GilRelease release;  // starting a driver takes long
     driver = Driver::Open(path);
     if (driver.ok()) found = AllDevices(**driver);
   }

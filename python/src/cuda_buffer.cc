@@ -17,14 +17,14 @@ namespace {
 
 namespace cuda = internal::cuda;
 
-// What brings the streams of a device into an order.
+// Orders the streams of one device by an event.
 struct Ordering {
   std::unique_ptr<const cuda::Device> device;
-  internal::Mutex mutex;  // from a record to the wait for it
+  internal::Mutex mutex;  // held from recording the event until the wait for it is queued
   cuda::Event event CALLOUT_GUARDED_BY(mutex);
 };
 
-// Made by the first array of a device. Leaked: programs run until the process ends.
+// Returns the device's Ordering, which its first array makes. Leaked: programs run until the process ends.
 Result<Ordering*> OrderingOn(int ordinal) {
   static auto* const mutex = new internal::Mutex;
   static auto* const orderings = new std::map<int, Ordering>;
@@ -38,14 +38,14 @@ Result<Ordering*> OrderingOn(int ordinal) {
   return &found;
 }
 
-// A consumer waits for the stream that it is told, which it must not while that is captured. What is captured is in
-// order all the same: consumers work on that stream.
+// True while the stream is captured. A consumer must not wait for a captured stream, and need not: during a capture,
+// consumers work on that stream itself, so the order is kept.
 Result<bool> IsCaptured(const MemorySpace& space) {
   CALLOUT_ASSIGN_OR_RETURN(const cuda::Device* device, RetainedDevice(space));
   return IsCapturing(*device, static_cast<cuda::CUstream>(space.stream));
 }
 
-// What `after` gets from now on runs after what `before` has.
+// Makes all later work on `after` run after the work already queued on `before`.
 Status Order(cuda::CUstream before, cuda::CUstream after, const MemorySpace& space) {
   CALLOUT_ASSIGN_OR_RETURN(Ordering* const ordering, OrderingOn(space.ordinal));
   const cuda::Device& device = *ordering->device;
@@ -55,8 +55,8 @@ Status Order(cuda::CUstream before, cuda::CUstream after, const MemorySpace& spa
   return Order(device, ordering->event, before, after);
 }
 
-// Of dtypes that are not NumPy's own a typestr says what nobody understands. The exception is bfloat16, as with JAX's
-// own buffers: raw bytes, two each.
+// Returns the typestr of a dtype. A typestr cannot name a dtype that is not NumPy's own, so such dtypes have none. The
+// exception is bfloat16, for which JAX's own buffers use raw bytes, two an element.
 Ref TypeString(DType dtype) {
   if (dtype == DType::kBfloat16) return Ref(PyUnicode_FromString("<V2"));
   PyArray_Descr* descr = DescrOf(dtype);
@@ -114,11 +114,11 @@ PyObject* CudaArrayInterface(const callout_buffer& buffer, bool writeable, const
 
 bool OrderBehindXla(PyObject* consumer, const MemorySpace& space, uintptr_t* other) {
   *other = 0;
-  long long number = kLegacyStream;  // what None stands for
+  long long number = kLegacyStream;  // the default for None
   if (consumer != Py_None) {
     number = PyLong_AsLongLong(consumer);
     if (number == -1 && PyErr_Occurred() != nullptr) return false;
-    if (number == -1) return true;  // the consumer sees to it
+    if (number == -1) return true;  // with -1 the consumer takes care of the order
   }
   if (number <= 0) {
     PyErr_Format(PyExc_BufferError,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "buffer_object.h"
+#include "core/base/cat.h"
 #include "core/frame/buffer.h"
 #include "cuda/driver/stream_work.h"
 #include "dlpack.h"
@@ -15,7 +16,7 @@ namespace {
 
 namespace cuda = internal::cuda;
 
-// What is copied, and who keeps it until that has been done.
+// The source of one copy, and the owner that keeps the memory until the copy has run.
 struct Source {
   const void* data = nullptr;
   bool on_device = false;
@@ -23,7 +24,7 @@ struct Source {
   std::unique_ptr<char[]> block;
 };
 
-// What a KeyboardInterrupt or the like is not.
+// Clears the current error unless it is a KeyboardInterrupt or another exception outside of Exception.
 void ClearException() {
   if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception) != 0) PyErr_Clear();
 }
@@ -34,7 +35,7 @@ bool HasAttribute(PyObject* object, const char* name) {
   return static_cast<bool>(found);
 }
 
-// The device of DLPack; type 0 for what has none.
+// Returns the device of __dlpack_device__; type 0 for an object without one.
 DLDevice DeviceOf(PyObject* value) {
   const Ref device(PyObject_CallMethod(value, "__dlpack_device__", nullptr));
   int type = 0, id = 0;
@@ -43,12 +44,11 @@ DLDevice DeviceOf(PyObject* value) {
   return {type, id};
 }
 
-// Of DLPack: the producer makes our stream wait for its own.
+// Takes an array through DLPack: the producer makes our stream wait for its own.
 std::string TakeTensor(PyObject* value, const DLDevice& device, const callout_buffer& result, const MemorySpace& space,
                        Source* source) {
   if (device.id != space.ordinal) {
-    return "expected an array on CUDA device " + std::to_string(space.ordinal) + ", got one on device " +
-           std::to_string(device.id);
+    return internal::Cat("expected an array on CUDA device ", space.ordinal, ", got one on device ", device.id);
   }
   const Ref method(PyObject_GetAttrString(value, "__dlpack__"));
   const Ref keywords(Py_BuildValue("{sn}", "stream", static_cast<Py_ssize_t>(StreamNumber(space.stream))));
@@ -59,20 +59,20 @@ std::string TakeTensor(PyObject* value, const DLDevice& device, const callout_bu
   return DataOfDLPack(source->owner.get(), result, &source->data);
 }
 
-// A part of a CUDA array interface; null for what is None, too. The dict is the user's, and what reads one part may
-// change it.
+// Returns an item of a CUDA array interface; null if the item is None or missing. The result is an owned reference,
+// because the dict is the user's and reading one item may change it.
 Ref PartOf(const Ref& interface, const char* key) {
   PyObject* part = PyDict_GetItemString(interface.get(), key);
   return part == Py_None ? Ref() : Ref::Borrow(part);
 }
 
-// "(2, 3) of '<f4'".
+// Returns, for example, "(2, 3) of '<f4'".
 std::string Described(PyObject* shape, PyObject* typestr) {
   const Ref text(PyUnicode_FromFormat("%R of %R", shape, typestr));
   return (text ? Utf8Of(text.get()) : std::nullopt).value_or("");
 }
 
-// "" if the interface is of this shape and dtype, and dense. May set a Python error.
+// Returns "" if the interface has this shape and dtype and is dense. May set a Python error.
 std::string Misfit(const Ref& interface, const Ref& wanted, const callout_buffer& result) {
   const Ref extents = PartOf(interface, "shape");
   const Ref shape(extents ? PySequence_Tuple(extents.get()) : nullptr);
@@ -95,7 +95,7 @@ std::string Misfit(const Ref& interface, const Ref& wanted, const callout_buffer
   return !strides || StridesAreDense(strides.get(), result) ? "" : "expected an array that is row-major and dense";
 }
 
-// Of the CUDA array interface, https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html.
+// Takes an array through the CUDA array interface, https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html.
 std::string TakeInterface(PyObject* value, const callout_buffer& result, const MemorySpace& space, Source* source) {
   source->owner = Ref(PyObject_GetAttrString(value, "__cuda_array_interface__"));
   const Ref wanted(CudaArrayInterface(result, true, space));
@@ -146,7 +146,7 @@ Status QueueCopy(const cuda::Device& device, const Source& source, const callout
   return CopyOnDevice(device, stream, to, cuda::AddressOf(source.data), result.size_bytes, "a result");
 }
 
-// Waits for what has been queued also if a later copy could not be.
+// Waits for the copies already queued even if a later one could not be queued.
 Status Copy(const std::vector<Source>& sources, const std::vector<callout_buffer>& results, const MemorySpace& space) {
   CALLOUT_ASSIGN_OR_RETURN(const cuda::Device* device, RetainedDevice(space));
   cuda::ContextScope current(*device);
@@ -160,7 +160,7 @@ Status Copy(const std::vector<Source>& sources, const std::vector<callout_buffer
   return status.ok() ? std::move(waited) : std::move(status);
 }
 
-// False with a Python error.
+// Orders XLA's stream behind the consumers of all Buffers in the tuple. False with a Python error.
 bool OrderBehindUsers(PyObject* buffers) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(buffers); ++i) {
     if (!OrderXlaBehindConsumers(PyTuple_GET_ITEM(buffers, i))) return false;
@@ -175,7 +175,7 @@ std::string StoreOnDevice(PyObject* values, PyObject* results, PyObject* argumen
   std::vector<Source> sources(static_cast<size_t>(count));
   std::vector<callout_buffer> buffers;
   MemorySpace space;
-  const Ref items(PyList_AsTuple(values));  // what one item runs may change the list
+  const Ref items(PyList_AsTuple(values));  // a copy, because code that one item runs may change the list
   if (!items) return "";
   for (Py_ssize_t i = 0; i < count; ++i) {
     const callout_buffer* buffer = MemoryOf(PyTuple_GET_ITEM(results, i), &space);
@@ -184,7 +184,7 @@ std::string StoreOnDevice(PyObject* values, PyObject* results, PyObject* argumen
     Source& source = sources[static_cast<size_t>(i)];
     const std::string misfit = Take(PyTuple_GET_ITEM(items.get(), i), *buffer, space, canonicalize, &source);
     if (PyErr_Occurred() != nullptr) return "";
-    if (!misfit.empty()) return "result " + std::to_string(i) + ": " + misfit;
+    if (!misfit.empty()) return internal::Cat("result ", i, ": ", misfit);
   }
   if (!OrderBehindUsers(arguments) || count == 0) return "";
   PyThreadState* released = PyEval_SaveThread();

@@ -30,7 +30,7 @@ namespace {
 using internal::Delivery;
 using std::chrono::steady_clock;
 
-// `seconds` < 0: for ever. Waits in slices, so that Ctrl-C gets through.
+// Waits until the queues are drained; `seconds` < 0 means without a limit. Waits in slices, so that Ctrl-C is noticed.
 std::vector<std::string> Drain(double seconds) {
   const auto deadline = internal::DeadlineAfter(seconds);
   for (;;) {
@@ -50,9 +50,19 @@ uint64_t Shutdown(double seconds) {
   return Delivery::Get().Shutdown(internal::DeadlineAfter(seconds));
 }
 
+nb::object ExceptionObject(const Status& failure) {
+  Ref exception = ExceptionOf(failure);
+  if (!exception) nb::raise_python_error();
+  return nb::steal(exception.release());
+}
+
 nb::tuple TakeErrors() {
   const internal::DeliveryErrorReport report = Delivery::Get().TakeErrors();
-  return nb::make_tuple(report.count, report.first, report.last);
+  nb::list first;
+  for (const Status& failure : report.first) first.append(ExceptionObject(failure));
+  if (report.count == 0) return nb::make_tuple(0, first, nb::none());
+  return nb::make_tuple(report.count, first,
+                        nb::make_tuple(TextObject(report.last.message()), ExceptionObject(report.last)));
 }
 
 template <typename Source>
@@ -123,7 +133,8 @@ void BindDelivery(nb::module_& m) {
       "Ends the delivery threads until a tap has something for them.");
   m.def("on_delivery_thread", &internal::DeliveryThread::IsCurrent);
   m.def("inside_call", &internal::InsideCall);
-  m.def("take_delivery_errors", &TakeErrors, "(count, texts of the first few, text of the last)");
+  m.def("take_delivery_errors", &TakeErrors,
+        "(count, exceptions of the first few, (text, exception) of the last or None)");
   m.def("callback_statistics", &CallbackStatistics);
   m.def("queue_statistics", &QueueStatistics);
   m.def(

@@ -4,15 +4,17 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <span>
 #include <vector>
 
+#include "core/base/cat.h"
 #include "core/frame/buffer.h"
 #include "core/frame/elements.h"
 
 namespace callout::python {
 namespace {
 
-// What a consumer's tensor refers to. Deleted by the tensor's deleter, on whatever thread.
+// The memory that a consumer's tensor refers to. The tensor's deleter deletes it, on any thread.
 struct Exported {
   std::shared_ptr<Leases> leases;
   std::vector<int64_t> extents;  // the shape, then the strides
@@ -30,7 +32,7 @@ void Delete(Managed* managed) {
   delete static_cast<Exported*>(managed->manager_ctx);
 }
 
-// A consumer renames the capsule that it took over.
+// Drops the tensor of a capsule that no consumer took over: consumers rename capsules that they take.
 template <typename Managed>
 void DropCapsule(PyObject* capsule, const char* name) {
   if (PyCapsule_IsValid(capsule, name) == 0) return;
@@ -56,7 +58,7 @@ std::unique_ptr<Exported> Export(const callout_buffer& buffer, std::shared_ptr<L
   }
   if (!copy) {
     leases->fetch_add(1, std::memory_order_relaxed);
-    exported->leases = std::move(leases);  // from here on given back by the destructor
+    exported->leases = std::move(leases);  // the destructor gives the lease back
   }
   return exported;
 }
@@ -94,7 +96,7 @@ PyObject* ToDLPack(const callout_buffer& buffer, const DLPackRequest& request, s
     capsule =
         PyCapsule_New(&exported->plain, kPlain, [](PyObject* self) { DropCapsule<DLManagedTensor>(self, kPlain); });
   }
-  if (capsule != nullptr) (void)exported.release();  // the capsule's now
+  if (capsule != nullptr) (void)exported.release();  // owned by the capsule
   return capsule;
 }
 
@@ -115,10 +117,9 @@ bool IsDense(const DLTensor& tensor) {
 }
 
 std::string Described(const DLTensor& tensor) {
-  std::string text = "(";
-  for (int32_t i = 0; i < tensor.ndim; ++i) text += (i > 0 ? ", " : "") + std::to_string(tensor.shape[i]);
-  return text + ") of DLPack's type " + std::to_string(tensor.dtype.code) + " of " + std::to_string(tensor.dtype.bits) +
-         " bits";
+  const std::span shape(tensor.shape, static_cast<size_t>(tensor.ndim));
+  return internal::Cat("(", internal::Join(shape, ", "), ") of DLPack's type ", tensor.dtype.code, " of ",
+                       tensor.dtype.bits, " bits");
 }
 
 }  // namespace

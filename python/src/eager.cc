@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls outside of a compiled program, and taps that run in the caller: the same callbacks and checks, over NumPy
-// arrays.
+// Calls outside of a compiled program, and taps that run in the caller's thread, with the same callbacks and checks as
+// in programs, over NumPy arrays.
 #include "module_bindings.h"
 
 #include <nanobind/stl/vector.h>
@@ -14,6 +14,7 @@
 #include "callout/elements.h"
 #include "core/base/ticks.h"
 #include "core/callbacks/invoke.h"
+#include "core/callbacks/probe.h"
 #include "core/delivery/delivery.h"
 #include "errors.h"
 #include "gil.h"
@@ -24,7 +25,7 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
-// Fresh arrays for the results. Sub-byte results are written packed and unpacked by Finish.
+// Fresh arrays for the results. The callback writes sub-byte results packed, and Finish unpacks them.
 class ResultArrays {
  public:
   explicit ResultArrays(const nb::sequence& specs) {
@@ -45,7 +46,7 @@ class ResultArrays {
   nb::list Finish() {
     nb::list out;
     for (size_t i = 0; i < arrays_.size(); ++i) {
-      // The packed elements lie at the front of memory that has a byte for each.
+      // The packed elements lie at the front of an allocation that has one byte for each element.
       if (IsSubByte(static_cast<DType>(buffers_[i].dtype))) arrays_[i] = nb::steal(CopyToArray(buffers_[i]));
       if (!arrays_[i].is_valid()) nb::raise_python_error();
       out.append(arrays_[i]);
@@ -54,13 +55,13 @@ class ResultArrays {
   }
 
  private:
-  // An array of (shape, dtype). Null with a Python error.
+  // Returns an empty array of (shape, dtype). Null with a Python error.
   static PyObject* Empty(PyObject* spec) {
     PyArray_Dims shape = {nullptr, 0};
     PyArray_Descr* descr = nullptr;
     PyObject* array = nullptr;
     if (PyArg_ParseTuple(spec, "O&O&", &PyArray_IntpConverter, &shape, &PyArray_DescrConverter, &descr) != 0) {
-      array = PyArray_Empty(shape.len, shape.ptr, descr, 0);  // takes the reference to `descr`
+      array = PyArray_Empty(shape.len, shape.ptr, descr, 0);  // steals the reference to `descr`
     }
     PyDimMem_FREE(shape.ptr);
     return array;
@@ -97,7 +98,7 @@ nb::list CallEager(const CallbackHandle& handle, const nb::sequence& arrays, con
   return results.Finish();
 }
 
-// A tap that runs here instead of on a delivery thread, after those that are queued.
+// Runs a tap in the caller's thread, after the records that are queued, instead of on a delivery thread.
 void TapInline(const CallbackHandle& handle, const nb::sequence& arrays, const std::string& label,
                const std::vector<std::string>& leaf_names, int32_t device_ordinal) {
   const std::shared_ptr<internal::Callback> callback = handle.callback;
@@ -109,6 +110,8 @@ void TapInline(const CallbackHandle& handle, const nb::sequence& arrays, const s
   }
   const internal::SiteInfo site{label.empty() ? callback->label() : label, leaf_names};
   std::vector<void*> blocks(buffers.size());
+  const internal::Probe probe(internal::Activity::kDelivery, *callback, device_ordinal, 0,
+                              internal::Probe::Timing::kEach);
   const Status status = callback->Deliver({.site = &site,
                                            .buffers = {buffers.data(), buffers.size()},
                                            .blocks = blocks.data(),
@@ -116,8 +119,7 @@ void TapInline(const CallbackHandle& handle, const nb::sequence& arrays, const s
                                            .run_id = 0,
                                            .sequence = 0,
                                            .ticks = internal::Ticks()});
-  callback->stats().calls.fetch_add(1, std::memory_order_relaxed);
-  if (!status.ok()) callback->stats().errors.fetch_add(1, std::memory_order_relaxed);
+  probe.Over(internal::TotalBytes({buffers.data(), buffers.size()}), !status.ok());
   ThrowIfError(status);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Taps outside of a compiled program: sites as a program's, and their records go the same way.
+// Taps outside of a compiled program. They have sites as taps in programs do, and their records take the same way.
 #include "eager_tap.h"
 
 #include <nanobind/stl/optional.h>
@@ -18,16 +18,17 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
-// To let go of the GIL and to take it back, where a delivery thread wants it too, takes longer than to copy this.
+// Up to this size, copying a record with the GIL held is faster than releasing and retaking a GIL that a delivery
+// thread wants.
 constexpr uint64_t kMostWithGil = 16 << 10;
 
 }  // namespace
 
 EagerTap::EagerTap(const CallbackHandle& like, const nb::dict& encoded)
-    : callback_(std::make_shared<LentCallback>(*like.callback)),
+    : callback_(std::make_shared<BorrowedCallback>(*like.callback)),
       site_(std::make_unique<internal::TapSite>(callback_, AttributesFrom<internal::TapAttributes>(encoded))) {}
 
-// Records of this site may still be queued: it follows them out.
+// Records of this site may still be queued, so the queue destroys the site after them.
 EagerTap::~EagerTap() { internal::Delivery::Get().Retire(std::move(site_)); }
 
 bool EagerTap::Admit(int32_t device_ordinal, std::optional<int64_t> step) {
@@ -38,18 +39,18 @@ bool EagerTap::Admit(int32_t device_ordinal, std::optional<int64_t> step) {
 void EagerTap::Send(const CallbackHandle& callback, std::span<const callout_buffer> buffers, int32_t device_ordinal,
                     std::optional<int64_t> step) {
   using internal::Patience;
-  // An exported program may send anything by JAX's callbacks.
+  // An exported program may send any number of arrays through JAX's callbacks.
   ThrowIfError(internal::CheckBufferCount(site_->info, *callback.callback, buffers.size()));
   internal::Delivery& delivery = internal::Delivery::Get();
   internal::Sending sending = {.buffers = buffers, .device_ordinal = device_ordinal, .run_id = 0, .step = step};
-  // Unavailable: the queue has no room, or is closed.
+  // kUnavailable stands for a queue that has no room or is closed.
   Status status = Unavailable("");
   if (site_->inspector == nullptr && !delivery.has_upstream() && internal::TotalBytes(buffers) <= kMostWithGil) {
     sending.patience = Patience::kComesAgain;
     status = Push(sending, callback.callback);
   }
   if (status.code() == StatusCode::kUnavailable) {
-    const GilRelease release;  // a full queue may make this wait for the Python worker
+    const GilRelease release;  // a full queue may wait for the Python worker
     sending.patience = Patience::kWaits;
     delivery.AwaitUpstream(*callback.callback, device_ordinal, sending.run_id);
     status = Push(sending, callback.callback);
@@ -60,9 +61,9 @@ void EagerTap::Send(const CallbackHandle& callback, std::span<const callout_buff
 Status EagerTap::Push(internal::Sending sending, const std::shared_ptr<internal::Callback>& callback) {
   bool queued = false;
   sending.queued = &queued;
-  callback_->Lend(callback);
+  callback_->Acquire(callback);
   Status status = internal::Delivery::Get().PushAdmitted(*site_, sending);
-  if (!queued) callback_->TakeBack();
+  if (!queued) callback_->Release();
   return status;
 }
 

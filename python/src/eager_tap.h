@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The site of a tap that no handler of ours runs: records come from Python, or from JAX's own callbacks.
+// The site of a tap that none of Callout's handlers runs: its records come from Python or from JAX's own callbacks.
 #pragma once
 
 #include "module_bindings.h"
@@ -10,32 +10,33 @@
 #include <optional>
 #include <span>
 
+#include "borrowed_callback.h"
 #include "callout/abi.h"
 #include "core/delivery/delivery.h"
-#include "lent_callback.h"
 
 namespace callout::python {
 
-/// Does not keep alive what it is for: whoever taps brings that along.
+/// An eager tap does not keep its callback alive: each Send gets the callback as an argument.
 class EagerTap {
  public:
-  /// `encoded`: attributes of callout.v1.tap. Requires GIL.
+  /// `encoded`: the attributes of callout.v1.tap. Requires GIL.
   EagerTap(const CallbackHandle& like, const nanobind::dict& encoded);
   ~EagerTap();
   EagerTap(const EagerTap&) = delete;
   EagerTap& operator=(const EagerTap&) = delete;
 
-  /// Requires GIL, which it gives up while a delivery thread that waits for it takes it. Thread-safe.
+  /// Returns whether to send the next record. Thread-safe. Requires GIL, and gives it up while a delivery thread that
+  /// waits for the GIL takes it.
   bool Admit(int32_t device_ordinal, std::optional<int64_t> step);
-  /// A record that was admitted. Throws nanobind's python_error. Thread-safe. Requires GIL, which it lets go of where
-  /// it may wait, or copies much.
+  /// Sends a record that Admit admitted. Throws nanobind's python_error. Thread-safe. Requires GIL, and releases it
+  /// where the record may wait or is large.
   void Send(const CallbackHandle& callback, std::span<const callout_buffer> buffers, int32_t device_ordinal,
             std::optional<int64_t> step);
 
  private:
   Status Push(internal::Sending sending, const std::shared_ptr<internal::Callback>& callback);
 
-  const std::shared_ptr<LentCallback> callback_;
+  const std::shared_ptr<BorrowedCallback> callback_;
   std::unique_ptr<internal::TapSite> site_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/base/log.h"
@@ -38,10 +39,41 @@ void RestoreException(PyObject* exception) {
 
 namespace {
 
-Ref CallErrors(const char* function, PyObject* argument) {
+// Calls `function` of callout._base.errors. Null with a Python error, also if `arguments` are null.
+Ref CallErrors(const char* function, const Ref& arguments) {
   Ref module(PyImport_ImportModule("callout._base.errors"));
   Ref fn(module ? PyObject_GetAttrString(module.get(), function) : nullptr);
-  return Ref(fn && argument != nullptr ? PyObject_CallOneArg(fn.get(), argument) : nullptr);
+  return Ref(fn && arguments ? PyObject_CallObject(fn.get(), arguments.get()) : nullptr);
+}
+
+Ref NumberAndText(uint64_t exception, std::string_view message) {
+  const Ref text = StrOf(message);
+  return Ref(text ? Py_BuildValue("(KO)", static_cast<unsigned long long>(exception), text.get()) : nullptr);
+}
+
+// Unpacks the (number, text) that the function `take` of callout._base.errors returns.
+std::optional<std::pair<uint64_t, std::string>> NumberAndTextOf(PyObject* taken) {
+  unsigned long long number = 0;
+  PyObject* text = nullptr;
+  if (taken == nullptr || PyArg_ParseTuple(taken, "KU", &number, &text) == 0) return std::nullopt;
+  std::optional<std::string> utf8 = Utf8Of(text);
+  if (!utf8) return std::nullopt;
+  return std::pair(static_cast<uint64_t>(number), *std::move(utf8));
+}
+
+// Returns the kind of a failure in this extension itself, such as in `register`, by the failure's code.
+StatusKind KindHere(const Status& status) {
+  const StatusCode code = status.code();
+  const bool is_refused = code == StatusCode::kNotFound || code == StatusCode::kAlreadyExists ||
+                          code == StatusCode::kPermissionDenied || code == StatusCode::kInvalidArgument;
+  return status.kind() == StatusKind::kGeneral && is_refused ? StatusKind::kRegistration : status.kind();
+}
+
+Ref ExceptionOfKind(StatusKind kind, const Status& status) {
+  const Ref text = StrOf(status.message());
+  return CallErrors("recall", Ref(text ? Py_BuildValue("(sKO)", StatusKindName(kind),
+                                                       static_cast<unsigned long long>(status.exception()), text.get())
+                                       : nullptr));
 }
 
 }  // namespace
@@ -49,34 +81,33 @@ Ref CallErrors(const char* function, PyObject* argument) {
 Status TakePythonError(Frames frames) {
   const Ref exception = FetchException();
   if (!exception) return InternalError("a Python function failed without setting an error");
-  Ref text = CallErrors(frames == Frames::kClear ? "keep_without_variables" : "keep", exception.get());
-  std::optional<std::string> utf8 = text ? Utf8Of(text.get()) : std::nullopt;
+  const char* function = frames == Frames::kClear ? "take_without_variables" : "take";
+  const Ref taken = CallErrors(function, Ref(PyTuple_Pack(1, exception.get())));
+  auto kept = NumberAndTextOf(taken.get());
   const bool no_memory = PyObject_TypeCheck(exception.get(), reinterpret_cast<PyTypeObject*>(PyExc_MemoryError)) != 0;
   const StatusCode code = no_memory ? StatusCode::kResourceExhausted : StatusCode::kInternal;
-  if (utf8) return {code, *std::move(utf8)};
-  PyErr_Clear();  // the interpreter is going away, or out of memory: at least say what it was
+  if (kept) return Status::OfException(code, std::move(kept->second), kept->first);
+  PyErr_Clear();  // the interpreter is going away, or out of memory: at least name the type
   return {code, std::string("a Python exception of type ") + Py_TYPE(exception.get())->tp_name};
 }
 
 Status WithoutException(const Status& failed, const Status& kept) {
   const std::string text = std::string(failed.message()) + "\nBesides, " + std::string(kept.message());
-  const Ref argument = StrOf(text);
-  if (!CallErrors("keep_text", argument.get())) PyErr_Clear();
-  return Status(failed.code(), text);
+  if (!CallErrors("keep_text", NumberAndText(failed.exception(), text))) PyErr_Clear();
+  return failed.WithMessage(text);
 }
 
 void LogFailedCall(const internal::Callback& callback, int32_t device_ordinal, const Status& status) {
   if (!internal::LogEnabled(internal::LogLevel::kDebug)) [[likely]]
     return;
   const std::string text = internal::DescribeFailure(callback, device_ordinal, status);
-  const Ref argument = StrOf(text);
-  if (!argument || !CallErrors("log_failed_call", argument.get())) PyErr_Clear();
+  if (!CallErrors("log_failed_call", NumberAndText(status.exception(), text))) PyErr_Clear();
 }
 
+Ref ExceptionOf(const Status& status) { return ExceptionOfKind(status.kind(), status); }
+
 void SetPythonError(const Status& status) {
-  const Ref text = StrOf(status.message());
-  const Ref arguments(text ? Py_BuildValue("(iO)", static_cast<int>(status.code()), text.get()) : nullptr);
-  const Ref exception = CallErrors("recall", arguments.get());
+  const Ref exception = ExceptionOfKind(KindHere(status), status);
   if (exception) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one place where Python exceptions become Statuses and Statuses become Python exceptions. The exception object
-// itself stays in callout._base.errors under a number that the Status's text carries, so that it comes back as itself.
+// The one place where Python exceptions become Statuses and Statuses become Python exceptions. callout._base.errors
+// keeps the exception object under a number that the Status carries, so that Python gets the same object back.
 #pragma once
 
 #include "python_api.h"
@@ -19,26 +19,30 @@ enum class Frames { kKeep, kClear };
 /// GIL.
 Ref FetchException();
 
-/// Sets an exception with the traceback that it has. Requires GIL.
+/// Sets an exception with the traceback that it already has. Requires GIL.
 void RestoreException(PyObject* exception);
 
-/// Clears the current Python error and returns it as a Status: the traceback's text and the exception's number.
-/// `kClear`: the frames of its traceback, and of those that led to it, lose their variables. Requires GIL, and a Python
-/// error to be set.
+/// Clears the current Python error and returns it as a Status with the traceback's text and the exception's number.
+/// `kClear` clears the variables of the frames in the traceback and in the tracebacks of its causes. Requires GIL, and
+/// a Python error to be set.
 Status TakePythonError(Frames frames = Frames::kKeep);
 
-/// What a call returns that failed and besides kept memory which is not its own. The exception, which may be what keeps
-/// it, is dropped: its text stays. Requires GIL.
+/// Returns the Status of a call that failed with `failed` and also kept memory that is not its own (`kept`). Drops the
+/// exception, which may be what keeps the memory; the exception's text stays. Requires GIL.
 Status WithoutException(const Status& failed, const Status& kept);
 
-/// Tells the logger of a call that failed, with its exception if Python raised one; of level DEBUG. Requires GIL.
+/// Logs a failed call, with its exception if Python raised one, at level DEBUG. Requires GIL.
 void LogFailedCall(const internal::Callback& callback, int32_t device_ordinal, const Status& status);
 
-/// Sets the Python error that `status`, which is not ok, stands for: the original exception if its text carries a
-/// number, else a callout error of the class that fits its code. Requires GIL.
+/// Returns the exception for `status`, which is not ok: the original one if Python still keeps it, else one of the
+/// class for the Status's kind. Null with a Python error. Requires GIL.
+Ref ExceptionOf(const Status& status);
+
+/// Sets the exception of ExceptionOf for a failure in a function of this extension. There, NotFound, AlreadyExists,
+/// PermissionDenied and InvalidArgument without a kind are failed registrations. Requires GIL.
 void SetPythonError(const Status& status);
 
-/// As SetPythonError, by throwing nanobind's python_error. Does nothing if ok. Requires GIL.
+/// Like SetPythonError, but throws nanobind's python_error. Does nothing if ok. Requires GIL.
 void ThrowIfError(const Status& status);
 
 }  // namespace callout::python

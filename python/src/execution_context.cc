@@ -22,7 +22,7 @@ PyObject* Stage(PyObject*, void*) {
   return stages ? PyObject_GetAttrString(stages.get(), "EXECUTE") : nullptr;
 }
 
-// On a CPU, what the original raises.
+// On a CPU, raises the exception that JAX's own ExecutionContext raises.
 PyObject* Stream(PyObject* object, void*) {
   const MemorySpace& space = reinterpret_cast<ContextObject*>(object)->space;
   if (!space.on_host()) return PyLong_FromVoidPtr(space.stream);
@@ -32,7 +32,7 @@ PyObject* Stream(PyObject* object, void*) {
   return nullptr;
 }
 
-void Dealloc(PyObject* object) {
+void DeallocContext(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   type->tp_free(object);
   Py_DECREF(type);
@@ -52,7 +52,7 @@ PyGetSetDef properties[] = {
 PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("What a buffer callback learns of its call.")},
                        {Py_tp_members, members},
                        {Py_tp_getset, properties},
-                       {Py_tp_dealloc, reinterpret_cast<void*>(&Dealloc)},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(&DeallocContext)},
                        {0, nullptr}};
 
 PyType_Spec spec = {"callout.buffer_callback.ExecutionContext", sizeof(ContextObject), 0,
@@ -61,7 +61,7 @@ PyType_Spec spec = {"callout.buffer_callback.ExecutionContext", sizeof(ContextOb
 }  // namespace
 
 PyObject* InitExecutionContext() {
-  g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));  // kept for the life of the process
+  g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));  // never released
   return reinterpret_cast<PyObject*>(g_type);
 }
 

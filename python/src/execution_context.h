@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ExecutionContext`: what a buffer callback learns of the call that it is part of.
+// `ExecutionContext`: describes the call to a buffer callback.
 #pragma once
 
 #include "python_api.h"
@@ -11,10 +11,10 @@
 
 namespace callout::python {
 
-/// Makes the type; call once, before the other. Borrowed; null with a Python error. Requires GIL.
+/// Makes the type. Called once, before NewExecutionContext. Borrowed; null with a Python error. Requires GIL.
 PyObject* InitExecutionContext();
 
-/// Null with a Python error. Requires GIL.
+/// Returns a new ExecutionContext. Null with a Python error. Requires GIL.
 PyObject* NewExecutionContext(const MemorySpace& space, int64_t run_id);
 
 }  // namespace callout::python

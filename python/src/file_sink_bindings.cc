@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Closing native sinks that write files.
+// Closes native sinks that write files.
 #include "module_bindings.h"
 
 #include <filesystem>
@@ -20,7 +20,7 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
-// Without the GIL: the thread that delivers may be writing.
+// Closes the sink's files without the GIL, because the delivery thread may be writing.
 void CloseFile(const CallbackHandle& sink) {
   const Status status = [&] {
     const GilRelease release;
@@ -35,7 +35,7 @@ std::string Canonical(const std::string& path) {
   return canonical.empty() ? path : canonical.string();
 }
 
-// The sinks that write each path. They may outlive their Python objects: programs hold them.
+// The sinks that write each path. Programs hold sinks, so sinks may outlive their Python objects.
 struct SinksByPath {
   internal::ForkMutex mutex;
   std::multimap<std::string, std::weak_ptr<internal::Callback>> sinks CALLOUT_GUARDED_BY(mutex);
@@ -46,7 +46,7 @@ struct SinksByPath {
   }
 };
 
-// Those that write `path`, which is forgotten.
+// Returns the sinks that write `path`, and forgets the path.
 std::vector<CallbackHandle> TakeSinksOf(const std::string& path) {
   std::vector<CallbackHandle> found;
   SinksByPath& all = SinksByPath::Get();
@@ -59,7 +59,7 @@ std::vector<CallbackHandle> TakeSinksOf(const std::string& path) {
   return found;
 }
 
-// How many sinks wrote the path, all of which are closed now.
+// Closes all sinks that write the path, and returns their number.
 int CloseFilesAt(const FilePath& path) {
   const std::vector<CallbackHandle> found = TakeSinksOf(Canonical(path.bytes));
   for (const CallbackHandle& sink : found) CloseFile(sink);

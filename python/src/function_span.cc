@@ -25,7 +25,7 @@ struct Annotation {
   }
 
  private:
-  // Guarded by the GIL, or where there is none by the mutex. Never dropped: threads may be in a callback at exit.
+  // Guarded by the GIL, or by the mutex where there is no GIL. Never dropped: threads may be in a callback at exit.
   static nanobind::ft_mutex g_mutex;
   static Annotation* const g_current;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a profile sees of the user's Python functions: a span in ours, and an annotation in JAX's own profiler.
+// Shows the user's Python functions in profiles: as a span in Callout's, and as an annotation in JAX's profiler.
 #pragma once
 
 #include "python_api.h"
@@ -11,7 +11,7 @@
 
 namespace callout::python {
 
-/// Around a call of the user's function. Keeps a Python error that is set. Requires GIL.
+/// Surrounds a call of the user's function. Keeps a Python error that is set. Requires GIL.
 class FunctionSpan {
  public:
   explicit FunctionSpan(const std::string& label) {
@@ -33,8 +33,8 @@ class FunctionSpan {
   Ref annotation_;
 };
 
-/// What makes a context manager of a label (null: nothing is annotated), and, unless it is null, what says whether that
-/// is of use now. Requires GIL.
+/// Sets `factory`, which makes a context manager of a label (null: nothing is annotated), and `is_enabled`, which
+/// returns whether an annotation is of use now (null: always). Requires GIL.
 void SetAnnotation(PyObject* factory, PyObject* is_enabled);
 
 }  // namespace callout::python

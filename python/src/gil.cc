@@ -19,20 +19,21 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// For how long a thread looks for a delivery thread to take the GIL that it gave up: some wakes on a busy machine.
+// For how long a thread that gave up the GIL waits for a delivery thread to take it: some wake-ups on a busy machine.
 [[maybe_unused]] constexpr std::chrono::milliseconds kMostForBatch(1);
-// A batch takes at most two. Who has the GIL back only later shares it with other threads, which take it, too: that is
-// not done again for some time, so that it takes a fiftieth of the time.
+// A batch takes at most 2 ms. A thread that gets the GIL back later than this shares it with other Python threads as
+// well. LetBatchIn then rests kRest times as long as the wait took, at most kMostRest, and so takes a fiftieth of the
+// time.
 [[maybe_unused]] constexpr std::chrono::milliseconds kUsualBatch(3);
 [[maybe_unused]] constexpr int kRest = 50;
 [[maybe_unused]] constexpr std::chrono::seconds kMostRest(1);
 
-// Both are touched by every entry, in the order "count myself, then look whether the door is shut"; CloseInterpreter
-// shuts the door, then reads the count. Sequential consistency makes one of them see the other.
+// Every entry increments g_inside and then reads g_closed; CloseInterpreter sets g_closed and then reads g_inside.
+// Sequential consistency makes one of the two see the other.
 std::atomic<int> g_inside{0};
 std::atomic<bool> g_closed{false};
 
-// The release hands what was done inside to CloseInterpreter, which reads the count.
+// Release pairs with CloseInterpreter's read of the count, and publishes the work done inside.
 void Leave() { g_inside.fetch_sub(1, std::memory_order_release); }
 
 bool Enter() {
@@ -43,7 +44,7 @@ bool Enter() {
   return false;
 }
 
-thread_local bool t_foreign = false;  // its thread state was made, and is kept, by us
+thread_local bool t_foreign = false;  // this thread's Python thread state was made by TakeGil and is kept
 
 PyGILState_STATE EnsureGil() {
   return WithoutUnwinding([] { return PyGILState_Ensure(); });
@@ -51,10 +52,10 @@ PyGILState_STATE EnsureGil() {
 
 PyGILState_STATE TakeGil() {
   const PyGILState_STATE state = EnsureGil();
-  // The first PyGILState_Ensure of a foreign thread makes a thread state, and the matching Release would delete it. One
-  // extra Ensure keeps it for the thread's life; XLA's threads live as long as the process, ours call ForgetThread. A
-  // state that was there before, Python's or one that jaxlib made for a callback around this one, has a count of two or
-  // more now.
+  // The first PyGILState_Ensure of a foreign thread makes a thread state, which the matching Release would delete. One
+  // extra Ensure keeps the state for the thread's life: XLA's threads live as long as the process, and Callout's
+  // threads call ForgetThread. The counter is 1 only for a new state: a state that Python or jaxlib (for a callback
+  // around this one) made before has a count of at least two now.
   if (!t_foreign && PyThreadState_Get()->gilstate_counter == 1) [[unlikely]] {
     t_foreign = true;
     PyGILState_Ensure();
@@ -73,12 +74,13 @@ Garbage& GetGarbage() {
   return *garbage;
 }
 
-// How many delivery threads wait for the GIL: a hint.
+// The number of delivery threads that wait for the GIL, as a hint.
 std::atomic<int> g_batches_waiting{0};
-// Guarded by the GIL: how many threads gave it up for one of those, and when one may again.
+// Guarded by the GIL: the number of threads that gave up the GIL for a delivery thread, and the earliest time of the
+// next such gift.
 int g_givers = 0;
 [[maybe_unused]] steady_clock::time_point g_next_gift;
-std::counting_semaphore<> g_taken{0};  // one for each giver
+std::counting_semaphore<> g_taken{0};  // one count for each giver
 
 void TakeGilForBatch(PyGILState_STATE& state) {
   g_batches_waiting.fetch_add(1, std::memory_order_relaxed);
@@ -88,15 +90,17 @@ void TakeGilForBatch(PyGILState_STATE& state) {
 }
 
 thread_local PyGILState_STATE t_batch_state;
-// Not null: Python knows the thread by its name. Owned, and left to the parent by a fork: see name_thread.
+// The thread's object in Python; null while Python does not know the thread by its name. This thread owns the
+// reference. After a fork, the child never drops the reference, see name_thread.
 thread_local PyObject* t_named = nullptr;
 
-// Python calls threads that it did not start "Dummy-1", and so do log records. Requires GIL.
+// Names the thread in Python, which calls threads that it did not start "Dummy-1", in log records as well. Requires
+// GIL.
 void TellPythonName(const char* name) {
   const Ref module(PyImport_ImportModule("callout._base.loggers"));
   const Ref text = name == nullptr ? Ref::Borrow(Py_None) : StrOf(name);
   Ref kept(module && text ? PyObject_CallMethod(module.get(), "name_thread", "O", text.get()) : nullptr);
-  if (!kept) PyErr_Clear();  // a name is not worth a tap
+  if (!kept) PyErr_Clear();  // a failure to name the thread must not fail a tap
   Py_XDECREF(std::exchange(t_named, name == nullptr ? nullptr : kept.release()));
 }
 
@@ -155,7 +159,8 @@ void LetBatchIn() {
     const GilRelease release;
     was_taken = g_taken.try_acquire_for(kMostForBatch);
   }
-  if (!was_taken && !g_taken.try_acquire()) --g_givers;  // another thread was faster; nobody will look for us
+  // No delivery thread has taken the GIL, because others were faster: this thread is no giver any more.
+  if (!was_taken && !g_taken.try_acquire()) --g_givers;
   const steady_clock::time_point end = steady_clock::now();
   if (end - begin > kUsualBatch) g_next_gift = end + std::min<steady_clock::duration>(kRest * (end - begin), kMostRest);
 #endif
@@ -170,8 +175,8 @@ void ForgetThread() {
   if (!t_foreign || !Enter()) return;
   const PyGILState_STATE state = EnsureGil();
   if (t_named != nullptr) TellPythonName(nullptr);
-  PyGILState_Release(PyGILState_LOCKED);  // the extra one of TakeGil
-  PyGILState_Release(state);              // the last: the thread state goes
+  PyGILState_Release(PyGILState_LOCKED);  // the extra reference of TakeGil
+  PyGILState_Release(state);              // the last reference: deletes the thread state
   t_foreign = false;
   Leave();
 }
@@ -190,10 +195,10 @@ int CloseInterpreter(double seconds) {
 }
 
 SharedRef::~SharedRef() {
-  // By the door: nothing is asked of an interpreter that has ended.
+  // Enter first: a finalised interpreter must not be asked for anything.
   if (object_ == nullptr || !Enter()) return;  // leaked
   if (HoldsGil()) {
-    Leave();  // who holds the GIL needs no door, and destructors may take long
+    Leave();  // holding the GIL keeps the interpreter alive, and destructors may take long
     Py_DECREF(object_);
     return;
   }
@@ -202,10 +207,10 @@ SharedRef::~SharedRef() {
   {
     const internal::MutexLock lock(garbage.mutex);
     garbage.objects.push_back(object_);
-    garbage.any.store(true, std::memory_order_relaxed);  // the objects are the lock's
+    garbage.any.store(true, std::memory_order_relaxed);  // relaxed: the lock publishes the objects
   }
-  // Best effort: the list of pending calls may be full and, before Python 3.12, may be that of another interpreter. The
-  // next one to call DropGarbage does it then.
+  // A failure is harmless: the list of pending calls may be full and, before Python 3.12, may belong to another
+  // interpreter. The next call of DropGarbage then drops the objects.
   (void)Py_AddPendingCall(
       [](void*) {
         if (HoldsGil()) DropGarbage();
@@ -217,7 +222,7 @@ SharedRef::~SharedRef() {
 
 void DropGarbage() {
   Garbage& garbage = GetGarbage();
-  if (!garbage.any.load(std::memory_order_relaxed)) return;  // what comes just now is for the next one
+  if (!garbage.any.load(std::memory_order_relaxed)) return;  // a miss is harmless: the next call drops later objects
   std::vector<PyObject*> objects;
   {
     const internal::MutexLock lock(garbage.mutex);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that are not Python's, and the interpreter: getting the GIL cheaply, not at all once the interpreter goes
-// away, and dropping references from anywhere.
+// The interpreter and threads that Python did not start: they get the GIL cheaply, do not get it once the interpreter
+// goes away, and may drop references from anywhere.
 #pragma once
 
 #include "python_api.h"
@@ -9,13 +9,14 @@
 
 namespace callout::python {
 
-/// What becomes of the thread state of a thread that is not Python's.
+/// How long Python keeps the thread state of a thread that it did not start.
 enum class ThreadState {
-  kKeep,  ///< It stays as long as the thread: the next time costs 0.1 us instead of 0.6. For threads that stay, too.
-  kDrop,  ///< It goes with the scope, and with scopes inside. For threads that may end at any time.
+  /// It stays as long as the thread: the next entry costs 0.1 us instead of 0.6. For threads that live long.
+  kKeep,
+  kDrop,  ///< It goes with the scope and the scopes inside. For threads that may end at any time.
 };
 
-/// Holds the GIL for its lifetime, on any thread. Check ok(): false once the interpreter is going away. Nests.
+/// Holds the GIL for its lifetime, on any thread. Check ok(): false once the interpreter is going away. Scopes nest.
 class GilScope {
  public:
   explicit GilScope(ThreadState thread_state = ThreadState::kKeep);
@@ -23,7 +24,8 @@ class GilScope {
   GilScope(const GilScope&) = delete;
   GilScope& operator=(const GilScope&) = delete;
   bool ok() const { return ok_; }
-  /// True if the thread is not Python's: one of XLA's pool, which runs what was dispatched asynchronously.
+  /// True on a thread that Python did not start, such as one of XLA's pool, which runs asynchronously dispatched
+  /// programs.
   bool on_foreign_thread() const { return on_foreign_thread_; }
 
  private:
@@ -46,31 +48,31 @@ class GilRelease {
   PyThreadState* state_;
 };
 
-/// True if this thread may run code of the main interpreter now: it holds the GIL, or is attached where there is none.
-/// PyGILState_Check, which says so of every thread once the process has made another interpreter, is used nowhere.
-/// **GIL not needed.**
+/// True if this thread may run code of the main interpreter now: it holds the GIL or, on free-threaded Python, is
+/// attached. PyGILState_Check is used nowhere, because it returns true on every thread once the process has made
+/// another interpreter. **GIL not needed.**
 bool HoldsGil();
 
-/// Has Python know a thread that is not its own, and keeps its state, by its name: before the thread runs Python code
-/// that may ask for the current thread, as logging does. Cheap if it was done. Requires GIL.
+/// Gives Python the name of a thread that Python did not start and whose state is kept. Call it before the thread runs
+/// Python code that may ask for the current thread, as logging does. Cheap from the second time on. Requires GIL.
 void NameThread();
 
-/// Around a batch of the Python delivery thread; BatchGate of delivery/delivery_thread.h.
+/// Surround a batch of the Python delivery thread, as BatchGate of delivery/delivery_thread.h.
 bool EnterInterpreter();
 void LeaveInterpreter();
-/// Gives up the GIL until a delivery thread that waits for it has it, or for a millisecond. Who lets go of it for a
-/// moment only pays for a wake, and has it back before the other thread runs. Seldom does it where yet other threads
-/// want the GIL. Requires GIL.
+/// Gives up the GIL until a delivery thread that waits for it has taken it, or for a millisecond. Merely releasing the
+/// GIL for a moment would wake the other thread, but this thread would have the GIL back before the other runs. Does so
+/// rarely where yet other threads want the GIL. Requires GIL.
 void LetBatchIn();
-/// At the end of that thread: gives back what Python keeps for it. GIL not needed.
+/// Runs at the end of a delivery thread: gives back what Python keeps for the thread. GIL not needed.
 void ForgetThread();
 
-/// From now on GilScope is not ok and EnterInterpreter false; waits up to `seconds` for threads that are inside.
-/// Returns how many still are. Requires GIL, which it gives up while it waits.
+/// From now on GilScope is not ok and EnterInterpreter returns false. Blocks until the threads that are inside have
+/// left, at most `seconds`. Returns the number of threads still inside. Requires GIL, and gives it up while waiting.
 int CloseInterpreter(double seconds);
 
-/// A reference that any thread may drop. Without the GIL the object is kept until somebody who holds it comes by
-/// (DropGarbage); once the interpreter goes away it is leaked on purpose.
+/// A reference that any thread may drop. Without the GIL the object is kept until a thread with the GIL calls
+/// DropGarbage; once the interpreter goes away the object is leaked on purpose.
 class SharedRef {
  public:
   SharedRef() = default;
@@ -88,7 +90,7 @@ class SharedRef {
   PyObject* object_ = nullptr;
 };
 
-/// Drops what SharedRefs left behind. Requires GIL.
+/// Drops the objects that SharedRefs left behind. Requires GIL.
 void DropGarbage();
 
 }  // namespace callout::python

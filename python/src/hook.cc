@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands in the place of a function of JAX's. It is no Python function, so what the original raises or traces has
-// no frame of ours: programs that have nothing of Callout's keep their tracebacks and the locations of their
-// operations.
+// A Hook stands in the place of a function of JAX's. A Hook is not a Python function, so exceptions and traces of the
+// original have no frame of Callout's: programs without anything of Callout's keep their tracebacks and the locations
+// of their operations.
 #include "module_bindings.h"
 
 #include <atomic>
@@ -28,7 +28,7 @@ struct Hook {
 
 Ref Part(nb::handle part) { return part.is_none() ? Ref() : Ref::Borrow(part.ptr()); }
 
-// `first`, and then `args`.
+// Returns the tuple of `first` and the items of `args`.
 Ref Prepend(PyObject* first, PyObject* args) {
   const Py_ssize_t size = PyTuple_GET_SIZE(args);
   Ref all(PyTuple_New(size + 1));
@@ -43,7 +43,7 @@ Ref CallWith(PyObject* function, PyObject* first, PyObject* args, PyObject* kwar
   return Ref(all ? PyObject_Call(function, all.get(), kwargs) : nullptr);
 }
 
-// With the original's exception set, which stays unless `failed` raises another.
+// Calls `failed` with the original's exception, which stays set unless `failed` raises another.
 void TellFailure(PyObject* failed, PyObject* args, PyObject* kwargs) {
   const Ref exception = FetchException();
   if (!exception) return;
@@ -71,13 +71,13 @@ PyObject* CallHook(PyObject* self, PyObject* args, PyObject* kwargs) {
   return result.release();
 }
 
-// In a class, a hook is a method, as the function is that it stands for.
+// In a class, a hook binds as a method, like the function that it replaces.
 PyObject* BindHook(PyObject* self, PyObject* object, PyObject* /*type*/) {
   return object == nullptr || object == Py_None ? Py_NewRef(self) : PyMethod_New(self, object);
 }
 
-// A pickle names the place that a hook is in, and the process that reads the pickle takes what is there: JAX's
-// function, or a hook of its own. A place without a name, of a mapping, is the original.
+// A pickle names the place of the hook, and the process that unpickles takes what is in that place: JAX's function or a
+// hook of its own. A place without a name, such as an entry of a mapping, is pickled as the original.
 nb::tuple ReduceHook(const Hook& self) {
   if (self.place.empty()) {
     return nb::make_tuple(nb::module_::import_("copy").attr("copy"), nb::make_tuple(nb::borrow(self.original.get())));

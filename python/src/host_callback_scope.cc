@@ -9,18 +9,18 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
-thread_local Work* t_work = nullptr;  // what this thread wants to do in the scope
+thread_local Work* t_work = nullptr;  // the work of this thread that CalledInScope runs
 
 void RunOnce(Work& work) {
   t_work = nullptr;
   try {
     work.run(work.body);
-  } catch (...) {  // not through CPython's and jaxlib's frames
+  } catch (...) {  // exceptions must not pass through frames of CPython and jaxlib
     work.thrown = std::current_exception();
   }
 }
 
-// Whatever jaxlib passes is ignored.
+// Runs this thread's work. Ignores the arguments that jaxlib passes.
 PyObject* CalledInScope(PyObject*, PyObject* const*, Py_ssize_t) {
   if (t_work != nullptr) RunOnce(*t_work);
   Py_RETURN_NONE;
@@ -45,11 +45,11 @@ void BindXlaScope(nb::module_& m) {
   if (function == nullptr) throw nb::python_error();
   m.def("host_callback", [] { return nb::borrow(function); }, "What every program with Python calls carries.");
   m.def(
-      "lend_host_callback_handler",
+      "provide_host_callback_handler",
       [](const nb::object& capsule) {
         void* handler = PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr()));
         if (handler == nullptr) throw nb::python_error();
-        internal::LendScopeHandler(handler, function);
+        internal::ProvideScopeHandler(handler, function);
       },
       nb::arg("capsule"), "A handler of jaxlib's that calls a program's host callback in XLA's scope.");
 }

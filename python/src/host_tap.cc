@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What JAX calls for a tap that goes by JAX's own callbacks: it looks at nothing in Python, and pushes.
+// The object that JAX calls for a tap that goes through JAX's own callbacks. It inspects nothing in Python, and pushes
+// the record.
 #include "module_bindings.h"
 
 #include <nanobind/stl/optional.h>
@@ -29,7 +30,7 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
-// What nanobind would make of it, of those that are thrown here.
+// Returns the Python exception that nanobind would make of an exception thrown in this file.
 nb::object AsPython(const std::exception& error) {
   const bool is_type = dynamic_cast<const nb::builtin_exception*>(&error) != nullptr;
   const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
@@ -38,14 +39,14 @@ nb::object AsPython(const std::exception& error) {
                                 : PyExc_RuntimeError)(TextObject(error.what()));
 }
 
-// Of a tap in one program. The last operand is the number of the device among the program's if `ordinals` has several;
-// the one before it the step, if the site has one. `threaded`: the first is a token, and the result.
+// A tap of one program. The last operand is the index of the device among the program's if `ordinals` has several;
+// before it comes the step if the site has one. With `threaded` the first operand is a token, which is also the result.
 class HostTap {
  public:
-  HostTap(nb::object told, nb::object callback, std::string name, nb::dict encoded, bool has_step,
+  HostTap(nb::object call, nb::object callback, std::string name, nb::dict encoded, bool has_step,
           std::vector<int32_t> ordinals, std::optional<std::pair<uint32_t, nb::sequence>> packed, nb::tuple answer,
           bool threaded)
-      : told_(std::move(told)),
+      : call_(std::move(call)),
         callback_(std::move(callback)),
         answer_(std::move(answer)),
         encoded_(std::move(encoded)),
@@ -57,33 +58,33 @@ class HostTap {
     if (packed.has_value()) layout_.emplace(packed->first, packed->second);
   }
 
-  // Thread-safe. Requires GIL.
+  // Pushes one record. Thread-safe. Requires GIL.
   nb::object Call(const nb::args& arrays) {
     int32_t ordinal = -1;
     try {
       Push(arrays, &ordinal);
     } catch (nb::python_error& error) {
-      told_.attr("fail")(error.value(), ordinal);
+      call_.attr("fail")(error.value(), ordinal);
     } catch (const std::exception& error) {
-      told_.attr("fail")(AsPython(error), ordinal);
+      call_.attr("fail")(AsPython(error), ordinal);
     }
     return threaded_ ? nb::make_tuple(arrays[0]) : answer_;
   }
 
-  const nb::object& told() const { return told_; }
+  const nb::object& call() const { return call_; }
 
   static int Traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     if (!nb::inst_ready(self)) return 0;
     const auto* tap = nb::inst_ptr<HostTap>(self);
-    Py_VISIT(tap->told_.ptr());
+    Py_VISIT(tap->call_.ptr());
     Py_VISIT(tap->callback_.ptr());
     return 0;
   }
 
   static int Clear(PyObject* self) {
     auto* tap = nb::inst_ptr<HostTap>(self);
-    tap->told_.reset();
+    tap->call_.reset();
     tap->callback_.reset();
     return 0;
   }
@@ -113,7 +114,7 @@ class HostTap {
       *ordinal = ordinals_[static_cast<size_t>(*number)];
     }
     std::optional<int64_t> step;
-    if (has_step_) step = internal::FirstInteger(TakeLast(&buffers));  // under vmap the first one counts
+    if (has_step_) step = internal::FirstInteger(TakeLast(&buffers));  // under vmap the first element counts
     const CallbackHandle callback = Callback();
     EagerTap& tap = TapTo(callback);
     if (tap.Admit(*ordinal, step)) tap.Send(callback, buffers, *ordinal, step);
@@ -124,7 +125,8 @@ class HostTap {
       const nb::ft_lock_guard lock(mutex_);
       if (!ordinals_.empty()) return ordinals_.front();
     }
-    const auto first = nb::cast<int32_t>(told_.attr("first_ordinal")());  // other threads may come here meanwhile
+    // The mutex is not held, so other threads may get here during the call.
+    const auto first = nb::cast<int32_t>(call_.attr("first_ordinal")());
     const nb::ft_lock_guard lock(mutex_);
     ordinals_.assign(1, first);
     return first;
@@ -147,7 +149,8 @@ class HostTap {
       const nb::ft_lock_guard lock(mutex_);
       if (tap_ != nullptr) return *tap_;
     }
-    auto made = std::make_unique<EagerTap>(callback, encoded_);  // other threads may come here meanwhile
+    // The mutex is not held, so other threads may get here during the call.
+    auto made = std::make_unique<EagerTap>(callback, encoded_);
     const nb::ft_lock_guard lock(mutex_);
     if (tap_ == nullptr) tap_.swap(made);
     return *tap_;
@@ -166,8 +169,8 @@ class HostTap {
     return nb::cast(CallbackHandle{std::move(found).value()});
   }
 
-  nb::object told_;
-  nb::ft_mutex mutex_;  // where there is no GIL, guards what the first call makes: callback_, ordinals_, tap_
+  nb::object call_;
+  nb::ft_mutex mutex_;  // without a GIL, guards the members that the first call makes: callback_, ordinals_, tap_
   nb::object callback_;
   nb::tuple answer_;
   nb::dict encoded_;
@@ -190,10 +193,10 @@ void BindHostTap(nb::module_& m) {
   nb::class_<HostTap>(m, "HostTap", nb::type_slots(host_tap_slots), "What JAX calls for a tap of a program.")
       .def(nb::init<nb::object, nb::object, std::string, nb::dict, bool, std::vector<int32_t>,
                     std::optional<std::pair<uint32_t, nb::sequence>>, nb::tuple, bool>(),
-           nb::arg("told"), nb::arg("callback").none(), nb::arg("name"), nb::arg("attributes"), nb::arg("has_step"),
+           nb::arg("call"), nb::arg("callback").none(), nb::arg("name"), nb::arg("attributes"), nb::arg("has_step"),
            nb::arg("ordinals"), nb::arg("packed").none(), nb::arg("answer"), nb::arg("threaded"))
       .def("__call__", &HostTap::Call, nb::arg("arrays"), nb::sig("def __call__(self, *arrays: object) -> tuple"))
-      .def_prop_ro("told", &HostTap::told, "What it was made of.");
+      .def_prop_ro("call", &HostTap::call, "What it was made of.");
 }
 
 }  // namespace callout::python

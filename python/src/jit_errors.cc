@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a callback raised, out of JAX's fast path: from its second call on a jitted function is run by C++ alone, which
-// turns every failure into a ValueError that Python cannot intercept. Jitted functions have a vectorcall pointer each,
-// as PEP 590 has it: the one of jaxlib is wrapped. A call that succeeds pays for one more C call.
+// Restores the exceptions of callbacks on JAX's fast path. From its second call on, C++ alone runs a jitted function,
+// and turns every failure into a ValueError that Python cannot intercept. Each jitted function has a vectorcall pointer
+// (PEP 590); this file wraps jaxlib's. A call that succeeds pays for one more C call.
 #include "module_bindings.h"
 
 #include <atomic>
@@ -14,13 +14,14 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
-// The current error, a ValueError with the text of a failed callback, as what Python's own path through JAX raises.
+// Replaces the current error, a ValueError with the text of a failed callback, by the one that Python's own path
+// through JAX raises.
 void TranslateError() {
   if (PyErr_ExceptionMatches(PyExc_ValueError) == 0) return;
   const Ref error = FetchException();
   const Ref module(error ? PyImport_ImportModule("callout._base.errors") : nullptr);
   const Ref translated(module ? PyObject_CallMethod(module.get(), "of_fast_path", "O", error.get()) : nullptr);
-  PyErr_Clear();  // of the translation, at the end of the process
+  PyErr_Clear();  // an error of the translation, at the end of the process
   if (translated && translated.get() != Py_None) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(translated.get())), translated.get());
   } else if (error) {
@@ -38,8 +39,8 @@ vectorcallfunc* CallSlot(PyObject* object) {
 
 PyObject* CallAndTranslate(PyObject* callable, PyObject* const* args, size_t count, PyObject* keywords) {
 #ifdef Py_GIL_DISABLED
-  // Acquire: pairs with the store in TranslateErrorsOf. The interpreter's own read of the slot orders nothing, and a
-  // processor may have read g_jaxlib_call before it.
+  // Acquire: pairs with the store in TranslateErrorsOf. The interpreter's own read of the slot orders nothing, so the
+  // processor may have read g_jaxlib_call before the slot.
   (void)std::atomic_ref(*CallSlot(callable)).load(std::memory_order_acquire);
 #endif
   PyObject* result = g_jaxlib_call.load(std::memory_order_relaxed)(callable, args, count, keywords);
@@ -48,8 +49,8 @@ PyObject* CallAndTranslate(PyObject* callable, PyObject* const* args, size_t cou
   return result;
 }
 
-// Makes failures of a jitted function what they are at its first call. Idempotent; false if it is no jitted function as
-// this knows them.
+// Makes failures of a jitted function raise what they raise at the first call. Idempotent. Returns false if the object
+// is not a jitted function of the known kind.
 bool TranslateErrorsOf(nb::handle jitted) {
   vectorcallfunc* slot = CallSlot(jitted.ptr());
   if (slot == nullptr) return false;
@@ -65,11 +66,12 @@ bool TranslateErrorsOf(nb::handle jitted) {
 
 int TranslateIfOf(PyObject* object, void* type) {
   if (Py_TYPE(object) == type) TranslateErrorsOf(object);
-  return 1;  // go on
+  return 1;  // 1: continue the visit
 }
 
-// TranslateErrorsOf for all objects of a type. The collector's list of all objects holds tuples that other threads are
-// still making, and CPython before 3.14 cannot finish one that somebody else holds: no Python runs while it exists.
+// Calls TranslateErrorsOf for all objects of a type. The collector's list of objects holds tuples that other threads
+// are still making, and CPython before 3.14 cannot finish a tuple to which someone else refers. So no Python code runs
+// while this list exists.
 void TranslateErrorsOfAll(nb::type_object type) {
 #if PY_VERSION_HEX >= 0x030C0000
   PyUnstable_GC_VisitObjects(&TranslateIfOf, type.ptr());
@@ -84,7 +86,7 @@ void TranslateErrorsOfAll(nb::type_object type) {
 }  // namespace
 
 void BindJitErrors(nb::module_& m) {
-  // The rest: what the function was made of, where this comes after the one that makes it.
+  // `made_of` takes the objects that the function was made of, for use as a hook behind the function that makes it.
   m.def(
       "translate_errors_of", [](nb::handle jitted, const nb::args&) { return TranslateErrorsOf(jitted); },
       nb::arg("jitted"), nb::arg("made_of"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions that a JIT compiler of this process made (Numba): how they become callbacks, and what their code calls.
+// Callbacks of functions that a JIT compiler (Numba) made in this process, and the C functions that their code calls.
 #include "module_bindings.h"
 
 #include <nanobind/stl/map.h>
@@ -21,23 +21,19 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
-void Fail(const callout_call* call, const Status& status) {
-  call->set_error(call->error_context, static_cast<int32_t>(status.code()), status.message().data(),
-                  status.message().size());
-}
-
-// Null, with the call's error set, once the interpreter is going away. GIL not needed.
+// Takes the GIL for generated code. Null, with the call's error set, once the interpreter is going away. GIL not
+// needed.
 void* BeginPython(const callout_call* call) noexcept {
   auto* scope = new GilScope;
   if (scope->ok()) return scope;
   delete scope;
-  Fail(call, Unavailable("it raised an exception while the Python interpreter is going away"));
+  internal::FailCall(*call, Unavailable("it raised an exception while the Python interpreter is going away"));
   return nullptr;
 }
 
 // Fails the call with the current Python error. Requires GIL, from BeginPython, and gives it up.
 void EndWithPythonError(const callout_call* call, void* scope) noexcept {
-  Fail(call, TakePythonError());
+  internal::FailCall(*call, TakePythonError());
   delete static_cast<GilScope*>(scope);
 }
 
@@ -46,7 +42,7 @@ std::map<std::string, uintptr_t> Symbols() {
           {"callout_end_with_python_error", reinterpret_cast<uintptr_t>(&EndWithPythonError)}};
 }
 
-// Where the fields of callout/abi.h are that generated code reads.
+// Returns the offsets of the fields of callout/abi.h that generated code reads.
 std::map<std::string, size_t> Layout() {
   return {{"call.args", offsetof(callout_call, args)},
           {"call.results", offsetof(callout_call, results)},

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What JAX's C++ calls when it makes the results of a program with callbacks: one of them becomes the token that JAX's
-// slower path would have made, in the dict where JAX looks for tokens. callout/_callbacks/fast_path.py says why.
+// The function that JAX's C++ calls when it makes the results of a program with callbacks. It puts one result into the
+// dict where JAX looks for tokens, in the place of the token that JAX's slower path would have made.
+// callout/_callbacks/fast_path.py describes why.
 #include "gil.h"
 #include "module_bindings.h"
 
@@ -10,19 +11,20 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
-// The end of a program: a result, which is there then. None once it was waited for.
+// Marks the end of a program by one of its results, which is ready when the program ends. None once the end was waited
+// for.
 struct ProgramEnd {
   nb::object result;
 };
 
-// The devices of a program, and where their tokens are: an attribute of JAX's thread-local token set.
+// The devices of a program, and the object with their tokens: an attribute of JAX's thread-local token set.
 struct EndMarker {
   nb::tuple devices;
   nb::object token_set;
-  nb::object remember;  // called with a thread's dict when it has another one
+  nb::object remember;  // called with the thread's dict when the thread has a new one
 };
 
-// The dict that this thread had when it last told. It is held, so that no later one has its address.
+// The dict that this thread last passed to `remember`. It is held, so that no later dict has its address.
 thread_local SharedRef t_known;
 
 bool Remember(const EndMarker& marker, PyObject* outputs) {
@@ -33,7 +35,7 @@ bool Remember(const EndMarker& marker, PyObject* outputs) {
   return true;
 }
 
-PyObject* g_tokens_name = nullptr;  // made with the module, and kept
+PyObject* g_tokens_name = nullptr;  // made with the module, never released
 
 nb::object MarkEnd(const EndMarker& marker, const nb::tuple& results) {
   const nb::object result = results[0];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// callout._ext: the core as Python sees it. Nothing here is public; python/callout wraps it.
+// callout._ext: the core's binding for Python. Nothing here is public; python/callout wraps it.
 #include "arrays.h"
+#include "core/base/helper_threads.h"
 #include "core/base/process_state.h"
-#include "core/base/spare_threads.h"
 #include "core/delivery/delivery.h"
 #include "cuda/handlers/targets.h"
 #include "errors.h"
@@ -33,7 +33,7 @@ nb::list FfiTargets() {
   return targets;
 }
 
-// The types, the FFI targets and the queues are the process's: a second module would have half of them.
+// The types, the FFI targets and the queues belong to the process: a second module could have only a part of them.
 bool g_is_imported = false;
 
 constexpr char kImportedBefore[] =
@@ -46,7 +46,7 @@ constexpr char kImportedBefore[] =
 NB_MODULE(_ext, m) {
   using namespace callout::python;
   if (g_is_imported) throw nb::import_error(kImportedBefore);
-  nb::set_leak_warnings(false);  // programs that JAX caches until the process ends hold callbacks
+  nb::set_leak_warnings(false);  // JAX caches programs, and so their callbacks, until the process ends
   m.doc() = "The C++ core. Private: use the callout package.";
   if (!InitArrays()) throw nb::python_error();
   if (const callout::Status status = callout::internal::CheckOnlyCore(); !status.ok()) {
@@ -55,7 +55,7 @@ NB_MODULE(_ext, m) {
   callout::internal::RegisterKinds();
   callout::internal::Delivery::Get().SetGate(callout::internal::Worker::kPython,
                                              {&EnterInterpreter, &LeaveInterpreter, &ForgetThread});
-  callout::internal::AtEndOfSpareThreads(&ForgetThread);
+  callout::internal::AtEndOfHelperThreads(&ForgetThread);
   m.def("ffi_targets", &FfiTargets, "(name, platform, {stage: capsule}) of each FFI target.");
   BindAttributes(m);
   BindXlaScope(m);
@@ -78,6 +78,7 @@ NB_MODULE(_ext, m) {
   BindText(m);
   BindValuePrint(m);
   BindWatch(m);
+  BindHandles(m);
   BindHooks(m);
   BindCuda(m);
   BindNvrtc(m);

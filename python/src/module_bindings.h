@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of the extension module, one function a file.
+// The parts of the extension module, one function for each file.
 #pragma once
 
 #include "python_api.h"
@@ -14,12 +14,12 @@
 
 namespace callout::python {
 
-/// What Python holds of a callback. Keeps it alive.
+/// Python's reference to a callback, which keeps the callback alive.
 struct CallbackHandle {
   std::shared_ptr<internal::Callback> callback;
 };
 
-/// Throws what the error is in Python, if there is one.
+/// Returns the callback's handle, or throws the Python exception of the error.
 CallbackHandle HandleOf(Result<std::shared_ptr<internal::Callback>> made);
 
 /// Lets `close_files_at` find the sink by the file or folder that it writes. Requires GIL.
@@ -30,6 +30,7 @@ void BindXlaScope(nanobind::module_& module);
 void BindCallbacks(nanobind::module_& module);
 void BindClosures(nanobind::module_& module);
 void BindCuda(nanobind::module_& module);
+void BindHandles(nanobind::module_& module);
 void BindHooks(nanobind::module_& module);
 void BindJitErrors(nanobind::module_& module);
 void BindJitFunctions(nanobind::module_& module);

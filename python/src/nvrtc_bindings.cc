@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA C++ to images.
+// Compiles CUDA C++ to images by NVRTC.
 #include "module_bindings.h"
 
 #include <nanobind/stl/pair.h>
@@ -33,11 +33,11 @@ std::vector<std::string> BytesOf(const std::vector<FilePath>& paths) {
   return all;
 }
 
-// (path, version, architectures, why there is none).
+// Returns (path, version, architectures, reason for having none).
 nb::tuple FindNvrtc(const std::vector<FilePath>& candidates) {
   Result<const Nvrtc*> found = InternalError("");
   {
-    const GilRelease release;  // a library of 100 MB
+    const GilRelease release;  // loads a library of 100 MB
     found = Nvrtc::Find(BytesOf(candidates));
   }
   if (!found.ok()) return nb::make_tuple("", 0, nb::list(), Reason(found.status()));
@@ -45,7 +45,7 @@ nb::tuple FindNvrtc(const std::vector<FilePath>& candidates) {
                         nb::none());
 }
 
-// (why there is no image, log, cubin, PTX, symbols).
+// Returns (reason for having no image, log, cubin, PTX, symbols).
 nb::tuple Compile(const FilePath& path, std::string code, std::string name, const std::vector<FilePath>& options,
                   std::vector<std::string> kernels, const std::vector<std::pair<std::string, std::string>>& headers) {
   NvrtcSource source{std::move(code), std::move(name), BytesOf(options), std::move(kernels), {}};
@@ -57,10 +57,10 @@ nb::tuple Compile(const FilePath& path, std::string code, std::string name, cons
     if (nvrtc.ok()) {
       image = (*nvrtc)->Compile(source);
     } else {
-      image.status = {nvrtc.status().code(), std::string(nvrtc.status().message())};
+      image.status = nvrtc.status();
     }
   }
-  // What a compiler says need not be UTF-8.
+  // Bytes, because a compiler's output need not be UTF-8.
   return nb::make_tuple(Reason(image.status), Bytes(image.log), Bytes(image.cubin), Bytes(image.ptx),
                         nb::cast(image.symbols));
 }

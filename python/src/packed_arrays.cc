@@ -39,7 +39,7 @@ PackedArrays::PackedArrays(const PackedLayout& layout, const char* message) {
       }
       data = narrow.data();
     }
-    // Borrowed as an operand: nobody writes to it.
+    // The const_cast is safe: the buffer is an operand, which nobody writes.
     buffers_.push_back({static_cast<uint32_t>(part.dtype), static_cast<uint32_t>(part.extents.size()),
                         const_cast<char*>(data), part.extents.data(), count * part.item_bytes});
     message += count * word;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several arrays that a program sent as one of unsigned words, as the buffers that it would pass.
+// Splits one array of unsigned words, into which a program packed several arrays, into the buffers that a program would
+// pass.
 #pragma once
 
 #include "module_bindings.h"
@@ -12,14 +13,14 @@
 
 namespace callout::python {
 
-/// Where the arrays lie in the one. An element takes one word; of a smaller one, the word's lowest bytes are it.
+/// The places of the arrays in the message. Each element takes one word; a smaller element is the word's lowest bytes.
 class PackedLayout {
  public:
-  /// `parts`: the dtype and the shape of each, in the order in which they lie there. Throws nanobind's type_error for a
-  /// dtype that XLA does not have or that is no whole number of bytes. Requires GIL.
+  /// `parts`: the dtype and shape of each array, in their order in the message. Throws nanobind's type_error for a
+  /// dtype that XLA does not have or whose elements are not whole bytes. Requires GIL.
   PackedLayout(uint32_t word_bytes, const nanobind::sequence& parts);
 
-  /// One of the arrays.
+  /// One of the packed arrays.
   struct Part {
     DType dtype;
     uint32_t item_bytes;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process: log, watchdog, fork, exit.
+// Process-wide services: the log, the watchdog, fork and exit.
 #include "module_bindings.h"
 
 #include <dlfcn.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,12 +17,13 @@
 #include <system_error>
 #include <thread>
 
-#include "core/base/block_pool.h"
+#include "core/base/helper_threads.h"
 #include "core/base/log.h"
+#include "core/base/platform.h"
 #include "core/base/process_state.h"
-#include "core/base/spare_threads.h"
 #include "core/base/ticks.h"
 #include "core/delivery/watchdog.h"
+#include "core/encoding/error_tag.h"
 #include "gil.h"
 #include "python_text.h"
 
@@ -33,11 +33,11 @@ namespace callout::python {
 namespace {
 
 // CPython's own dumper, made for faulthandler: it walks the thread states without the GIL. It is exported but not
-// declared in public headers (pycore_traceback.h), so it is looked up and may be missing.
+// declared in public headers (pycore_traceback.h), so it is looked up by name and may be missing.
 using DumpThreads = const char* (*)(int fd, PyInterpreterState* interpreter, PyThreadState* current);
 
-// For interpreters that hide it (CPython 3.13): another thread asks for the GIL and formats the stacks, and this one
-// waits for it no longer than a second.
+// Replaces the dumper for interpreters that hide it (CPython 3.13): another thread takes the GIL and formats the
+// stacks, and this thread waits at most a second for the text.
 std::string AskForPythonStacks() {
   auto text = std::make_shared<std::promise<std::string>>();
   std::future<std::string> answer = text->get_future();
@@ -61,8 +61,10 @@ std::string AskForPythonStacks() {
 std::string DumpPythonStacks() {
   static const auto dump = reinterpret_cast<DumpThreads>(dlsym(RTLD_DEFAULT, "_Py_DumpTracebackThreads"));
   if (dump == nullptr) return AskForPythonStacks();
-  const int fd = memfd_create("callout-stacks", MFD_CLOEXEC);
+  const internal::PrivateFile file = internal::CreatePrivateFile("callout-stacks", /*is_executable=*/false);
+  const int fd = file.descriptor;
   if (fd < 0) return "(no memory for the stacks)";
+  internal::HidePath(file);
   std::string text = "Python threads:\n";
   if (const char* error = dump(fd, PyInterpreterState_Main(), nullptr)) text += error;
   lseek(fd, 0, SEEK_SET);
@@ -72,8 +74,8 @@ std::string DumpPythonStacks() {
   return text;
 }
 
-// Hands a message to Python's logging if this thread holds the GIL; from other threads it goes to stderr,
-// since nobody must wait for the GIL to say that it is stuck.
+// Hands a message to Python's logging if this thread holds the GIL. Messages of other threads go to stderr: a thread
+// that reports a hang must not wait for the GIL.
 bool LogToPython(internal::LogLevel level, std::string_view message, internal::LogSource source) {
   if (internal::ProcessIsExiting() || !HoldsGil()) return false;
   PyObject *type, *value, *traceback;
@@ -90,9 +92,9 @@ bool LogToPython(internal::LogLevel level, std::string_view message, internal::L
   return done;
 }
 
-// Runs `function` on a thread that has nothing else to do, which Python does not start during shutdown. True if it came
-// back in time; if not, the thread is left to itself. The thread keeps its thread state: before Python 3.12 a child
-// that was forked while one was being made hangs.
+// Runs `function` on a thread of its own that Python did not start, because Python starts none during shutdown. Returns
+// true if the function returned in time; otherwise the thread is left to itself. The thread keeps its thread state:
+// before Python 3.12, a child that is forked while a thread state is being made hangs.
 bool CallWithTimeout(const nb::object& function, double seconds) {
   struct Shared {
     std::mutex mutex;
@@ -100,7 +102,7 @@ bool CallWithTimeout(const nb::object& function, double seconds) {
     bool done = false;
   };
   auto shared = std::make_shared<Shared>();
-  internal::RunOnSpareThread([shared, call = std::make_shared<SharedRef>(Ref::Borrow(function.ptr()))] {
+  internal::RunOnHelperThread([shared, call = std::make_shared<SharedRef>(Ref::Borrow(function.ptr()))] {
     if (const GilScope gil; gil.ok()) {
       NameThread();
       const Ref result = WithoutUnwinding([&] { return Ref(PyObject_CallNoArgs(call->get())); });
@@ -145,14 +147,11 @@ void BindProcess(nb::module_& m) {
   m.def("call_with_timeout", &CallWithTimeout, nb::arg("function"), nb::arg("seconds"),
         "Runs function() on a thread; False if it is not back in `seconds`.");
   m.def("is_forked_child", &internal::ProcessIsForkedChild);
+  m.attr("FORK_TEXT") = internal::kForkText;
+  m.def("error_token", &internal::ErrorToken, "The word of this process in tags of errors.");
   m.def("note_process_is_used", &internal::NoteProcessIsUsed);
   m.def("begin_exit", [] { internal::SetProcessIsExiting(true); });
   m.def("close_interpreter", &CloseInterpreter, nb::arg("seconds"), "Number of threads still inside Python.");
-  m.def("trim_memory", [] {
-    const GilRelease release;
-    internal::TrimBlockPool();
-  });
-  m.def("pooled_bytes", &internal::PooledBytes);
 }
 
 }  // namespace callout::python

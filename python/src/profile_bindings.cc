@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording profiles, and reading them.
+// Records profiles, and gives their events to Python.
 #include "module_bindings.h"
 
 #include <nanobind/stl/vector.h>
@@ -22,7 +22,7 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
-// A recording that is over, and where its events lie.
+// A finished recording, and the rows on which its events lie.
 struct ArrangedRecording {
   internal::Recording recording;
   internal::Rows rows;
@@ -50,7 +50,7 @@ nb::bytes BytesOf(const std::vector<T>& values) {
   return nb::bytes(values.data(), values.size() * sizeof(T));
 }
 
-// (group, device, thread, number, name) of each row.
+// Returns (group, device, thread, number, name) of each row.
 nb::list RowTable(const ArrangedRecording& self) {
   constexpr const char* kGroups[] = {"phases", "device", "delivery", "functions"};
   nb::list rows;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The door to CPython and NumPy. Every file of the extension includes this first.
+// The door to CPython and NumPy. Every file of the extension includes this header first.
 #pragma once
 
 #ifdef Py_PYTHON_H
@@ -20,7 +20,7 @@
 
 namespace callout::python {
 
-/// An owned reference. Requires GIL for everything but moves; see gil.h for references that any thread may drop.
+/// An owned reference. Requires GIL for everything but moves; gil.h has references that any thread may drop.
 class Ref {
  public:
   Ref() = default;

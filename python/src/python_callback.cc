@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python_callback.h"
 
+#include "core/base/cat.h"
 #include "core/base/small_buffer.h"
 #include "core/delivery/delivery.h"
 #include "errors.h"
+#include "function_object.h"
 
 namespace callout::python {
 namespace {
@@ -18,7 +20,7 @@ class Leaves {
   Leaves(const Leaves&) = delete;
   Leaves& operator=(const Leaves&) = delete;
 
-  /// Takes ownership; false if `object` is null.
+  /// Takes ownership. Returns false if `object` is null.
   bool Append(PyObject* object) {
     if (object == nullptr) return false;
     slots_[1 + count_++] = object;
@@ -43,12 +45,12 @@ bool AppendArguments(const callout_call& call, bool zero_copy, Leaves& leaves) {
   return true;
 }
 
-// What a tap's function is called with: the value and a few more, most of them by keyword.
+// The arguments of a tap's function: the value and a few more, most of them by keyword.
 class TapArguments {
  public:
-  /// Borrowed: the caller keeps it. Before any keyword.
+  /// Adds an argument before all keywords. Borrowed: the caller keeps `value`.
   void AddPositional(PyObject* value) { slots_[1 + num_positional_++] = value; }
-  /// Takes ownership. A null `object` (with a Python error set) makes this not ok.
+  /// Adds a keyword argument. Takes ownership. A null `object` (with a Python error set) makes this object not ok.
   void Add(const char* keyword, Ref object) {
     if (!object) ok_ = false;
     names_[num_keywords_] = keyword;
@@ -59,7 +61,7 @@ class TapArguments {
   size_t num_positional() const { return num_positional_; }
   size_t num_keywords() const { return num_keywords_; }
   PyObject* const* data() const { return slots_ + 1; }
-  /// A tuple of the keywords; null with a Python error set.
+  /// Returns the tuple of the keywords; null with a Python error set.
   Ref KeywordNames() const {
     Ref names(PyTuple_New(static_cast<Py_ssize_t>(num_keywords_)));
     for (size_t i = 0; names && i < num_keywords_; ++i) {
@@ -78,17 +80,18 @@ class TapArguments {
   bool ok_ = true;
 };
 
-// An array, or a NumPy scalar: a leaf whatever the structure.
+// True for an array or a NumPy scalar, which is a leaf in every structure.
 bool IsArrayLeaf(PyObject* value) { return PyArray_Check(value) || PyArray_IsScalar(value, Generic); }
 
-// The first leaf that somebody else refers to, or the number of leaves.
+// Returns the index of the first leaf to which someone else refers, or the number of leaves.
 size_t FirstKept(Leaves& leaves) {
   size_t i = 0;
   while (i < leaves.count() && Py_REFCNT(leaves.data()[i]) == 1) ++i;
   return i;
 }
 
-// As many arrays as there are results: their leaves whatever the structure, since any with as many leaves is taken.
+// True for a tuple of `count` arrays. They can be stored as leaves whatever the declared structure is, since any tree
+// with this number of leaves is accepted.
 bool IsTupleOfArrays(PyObject* value, uint32_t count) {
   if (!PyTuple_CheckExact(value) || PyTuple_GET_SIZE(value) != static_cast<Py_ssize_t>(count)) return false;
   for (uint32_t i = 0; i < count; ++i) {
@@ -97,16 +100,22 @@ bool IsTupleOfArrays(PyObject* value, uint32_t count) {
   return true;
 }
 
-// A zero-copy array that somebody still refers to would read memory that XLA reuses.
+// `which`: "", or the number of the result followed by a space.
+Status Misfit(const std::string& which, const std::string& mismatch) {
+  return {StatusCode::kInvalidArgument, "its result " + which + "does not fit: " + mismatch, StatusKind::kResult};
+}
+
+// Checks that nobody refers to a zero-copy array any more, which would read memory that XLA reuses.
 Status CheckNotKept(Leaves& leaves) {
   if (FirstKept(leaves) == leaves.count()) [[likely]]
     return OkStatus();
-  PyGC_Collect();  // it may be part of a cycle
+  PyGC_Collect();  // a reference may be part of a cycle
   const size_t kept = FirstKept(leaves);
   if (kept == leaves.count()) return OkStatus();
-  return FailedPrecondition("it kept argument " + std::to_string(kept) +
-                            " (or a view of it) beyond its call, which "
-                            "zero_copy=True forbids: the memory is XLA's and is reused. Copy what is to be kept");
+  return FailedPrecondition(
+      internal::Cat("it kept argument ", kept,
+                    " (or a view of it) beyond its call, which "
+                    "zero_copy=True forbids: the memory is XLA's and is reused. Copy what is to be kept"));
 }
 
 }  // namespace
@@ -155,8 +164,8 @@ Status PythonCallback::CallWithGil(const callout_call& call) {
   return WithoutException(status, kept);
 }
 
-// The variables of a failed function's frames, and of ours that looked at its result, would keep arrays over memory
-// that is reused.
+// Clears the variables of a failed zero-copy function's frames, and of the frames that looked at its result: they would
+// keep arrays over memory that XLA reuses.
 Status PythonCallback::TakeCallError() const {
   return TakePythonError(signature_.zero_copy ? Frames::kClear : Frames::kKeep);
 }
@@ -183,7 +192,7 @@ Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {
   const bool is_single = call.num_results == 1 && signature_.single_result;
   if (signature_.flatten && !(is_single && IsArrayLeaf(value))) {
     if (!signature_.explain && IsTupleOfArrays(value, call.num_results)) return StoreLeaves(value, call);
-    if (is_single && !signature_.explain) {  // a number, numbers in lists; if not, whatever has one leaf
+    if (is_single && !signature_.explain) {  // a number or numbers in lists; otherwise anything with one leaf
       const std::string mismatch = StoreResult(value, call.results[0], signature_.canonicalize);
       if (PyErr_Occurred() == nullptr && mismatch.empty()) return OkStatus();
       PyErr_Clear();
@@ -191,21 +200,20 @@ Status PythonCallback::StoreResults(PyObject* value, const callout_call& call) {
     const Ref leaves = CallPython(signature_.flatten.get(), value);
     if (!leaves) return TakeCallError();
     Status status = StoreLeaves(leaves.get(), call);
-    if (status.code() == StatusCode::kInvalidArgument) return Explained(value, std::move(status));
+    if (status.kind() == StatusKind::kResult) return Explained(value, std::move(status));
     return status;
   }
   if (!signature_.single_result) return StoreLeaves(value, call);
   if (call.num_results == 0) return OkStatus();
   if (call.num_results > 1) {
-    return InvalidArgument("its result does not fit: it returns one array, and the program declares " +
-                           std::to_string(call.num_results));
+    return Misfit("", internal::Cat("it returns one array, and the program declares ", call.num_results));
   }
   const std::string mismatch = StoreResult(value, call.results[0], signature_.canonicalize);
   if (PyErr_Occurred() != nullptr) [[unlikely]]
     return TakeCallError();
   if (mismatch.empty()) [[likely]]
     return OkStatus();
-  return Explained(value, InvalidArgument("its result does not fit: " + mismatch));
+  return Explained(value, Misfit("", mismatch));
 }
 
 Status PythonCallback::Explained(PyObject* value, Status mismatch) const {
@@ -216,36 +224,43 @@ Status PythonCallback::Explained(PyObject* value, Status mismatch) const {
 }
 
 Status PythonCallback::StoreLeaves(PyObject* sequence, const callout_call& call) {
-  if (call.num_results == 0) return OkStatus();  // a registered function's result that nobody declared
+  if (call.num_results == 0) return OkStatus();  // a registered function's result that the call does not declare
   const bool is_sequence = PyTuple_Check(sequence) || PyList_Check(sequence);
-  // A list may change while its items are read: by their __array__, and by other threads while NumPy drops the GIL.
+  // A tuple, because a list may change while its items are read: by their __array__, and by other threads while NumPy
+  // releases the GIL.
   const Ref items(is_sequence ? PySequence_Tuple(sequence) : nullptr);
   if (is_sequence && !items) return TakeCallError();
   const Py_ssize_t count = is_sequence ? PyTuple_GET_SIZE(items.get()) : -1;
   if (count != static_cast<Py_ssize_t>(call.num_results)) {
-    return InvalidArgument("its result does not fit: expected a tuple of " + std::to_string(call.num_results) +
-                           ", got " +
-                           (is_sequence ? "one of " + std::to_string(count)
-                                        : std::string("an object of type ") + Py_TYPE(sequence)->tp_name));
+    return Misfit("", internal::Cat("expected a tuple of ", call.num_results, ", got ",
+                                    is_sequence ? internal::Cat("one of ", count)
+                                                : std::string("an object of type ") + Py_TYPE(sequence)->tp_name));
   }
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* item = PyTuple_GET_ITEM(items.get(), i);
     const std::string mismatch = StoreResult(item, call.results[i], signature_.canonicalize);
     if (PyErr_Occurred() != nullptr) return TakeCallError();
-    if (!mismatch.empty()) {
-      return InvalidArgument("its result " + std::to_string(i) + " does not fit: " + mismatch);
-    }
+    if (!mismatch.empty()) return Misfit(internal::Cat(i, " "), mismatch);
   }
   return OkStatus();
 }
 
 Status PythonCallback::CheckTap(size_t num_leaves) const {
-  if (signature_.unflatten_value || num_leaves == 1) return OkStatus();
-  return InvalidArgument("callback '" + label() + "' was traced for a value that is one array; this one has " +
-                         std::to_string(num_leaves));
+  const size_t handles = signature_.function ? 0 : 1;
+  if (signature_.unflatten_value || num_leaves == 1 + handles) return OkStatus();
+  return InvalidArgument(
+      internal::Cat("callback '", label(), "' was traced for a value that is one array; this one has ", num_leaves));
 }
 
 Status PythonCallback::Deliver(const internal::Record& record) {
+  if (signature_.function) [[likely]]
+    return DeliverTo(signature_.function.get(), record);
+  if (record.buffers.empty()) return InvalidArgument("expected the handle of a function before the value, got nothing");
+  CALLOUT_ASSIGN_OR_RETURN(const Ref function, FunctionObject::Find(record.buffers.front()));
+  return DeliverTo(function.get(), record.BehindFirst());
+}
+
+Status PythonCallback::DeliverTo(PyObject* function, const internal::Record& record) {
   Leaves leaves(record.buffers.size());
   const internal::ProfileSpan arguments;
   for (size_t i = 0; i < record.buffers.size(); ++i) {
@@ -253,12 +268,11 @@ Status PythonCallback::Deliver(const internal::Record& record) {
   }
   if (arguments.on()) [[unlikely]]
     arguments.End({.kind = internal::ProfileKind::kCopy});
-  const Ref result = CallTap(leaves.data(), leaves.count(), record);
+  const Ref result = CallTap(function, leaves.data(), leaves.count(), record);
   return result ? OkStatus() : TakePythonError();
 }
 
-Ref PythonCallback::CallTap(PyObject* const* leaves, size_t count, const internal::Record& record) {
-  PyObject* function = signature_.function.get();
+Ref PythonCallback::CallTap(PyObject* function, PyObject* const* leaves, size_t count, const internal::Record& record) {
   Ref value;
   TapArguments arguments;
   if (signature_.unflatten_value) {

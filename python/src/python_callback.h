@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A Python function as a Callback: called inline for a result, or with a tap's records by the Python worker.
+// A Python function as a Callback: called inline for a result, or by the Python worker with a tap's records.
 #pragma once
 
 #include "python_api.h"
@@ -16,46 +16,47 @@
 
 namespace callout::python {
 
-/// How the function wants its arguments and what is expected of it. Any reference may be empty.
+/// How the function wants its arguments, and what it must return. Any reference may be empty.
 struct PythonSignature {
+  /// Empty: the function is the one of the handle (function_object.h) that a tap sends in front of the value.
   SharedRef function;
   /// (leaves) -> (args tuple, kwargs dict) of a call. Empty: the leaves are the positional arguments.
   SharedRef unflatten;
-  /// (leaves) -> value of a tap. Empty: the one leaf is the value.
+  /// (leaves) -> value of a tap. Empty: the value is the only leaf.
   SharedRef unflatten_value;
   /// (result) -> list of leaves; raises if the structure is not the expected one. Empty: see `single_result`.
   SharedRef flatten;
-  /// Whether the result is one array (or ignored, where the call has none) or a flat tuple of them. With `flatten`, an
-  /// array that comes as the one result is taken without asking.
+  /// True if the result is one array (or ignored, where the call has none), false if it is a flat tuple of arrays. With
+  /// `flatten` set, one array is accepted for the one result without calling `flatten`.
   bool single_result = true;
-  /// (result that does not fit) -> raises what the caller is to see. Where it is set, None is a result like others.
+  /// (result that does not fit) -> raises the error for the caller. If it is set, None is a result like others.
   SharedRef explain;
-  /// (device ordinal) -> object, passed as keyword `device`. A call then needs `unflatten`.
+  /// (device ordinal) -> object, passed as keyword `device`. A call with it needs `unflatten`.
   SharedRef device_lookup;
   /// (arrays, where they begin in the whole value) -> object, passed as keyword `index`.
   SharedRef index_lookup;
   /// Passed as keyword `transforms`.
   SharedRef transforms;
-  /// `transforms` is the second argument instead.
+  /// Passes `transforms` as the second positional argument instead.
   bool transforms_by_position = false;
-  /// A failed call is raised by the next barrier, too.
+  /// The next barrier raises the error of a failed call, too.
   bool barrier_raises = false;
-  /// Where messages go, as callout._base.loggers numbers loggers.
+  /// The logger of the function's messages, numbered as in callout._base.loggers.
   internal::LogSource log_source = internal::LogSource::kCore;
   bool zero_copy = false;
-  /// A promise that it does not use JAX.
+  /// The user's promise that the function does not use JAX.
   bool numpy_only = false;
   Canonicalize canonicalize = Canonicalize::k64To32;
 };
 
 class PythonCallback final : public internal::Callback, public Traversable {
  public:
-  /// Requires GIL. Any thread may destroy it, with the GIL or without.
+  /// Requires GIL. Any thread may destroy the callback, with the GIL or without.
   PythonCallback(std::string label, PythonSignature signature);
 
   internal::Worker worker() const override { return internal::Worker::kPython; }
   internal::LogSource log_source() const override { return signature_.log_source; }
-  /// GIL not needed. Takes it.
+  /// GIL not needed; takes the GIL itself.
   Status Call(const callout_call& call) override;
   Status CheckTap(size_t num_leaves) const override;
   int Traverse(visitproc visit, void* arg) const override;
@@ -66,7 +67,8 @@ class PythonCallback final : public internal::Callback, public Traversable {
   Status CallWithGil(const callout_call& call);
   Status TakeCallError() const;
   Ref CallFunction(PyObject* const* leaves, size_t count, int32_t device_ordinal);
-  Ref CallTap(PyObject* const* leaves, size_t count, const internal::Record& record);
+  Status DeliverTo(PyObject* function, const internal::Record& record);
+  Ref CallTap(PyObject* function, PyObject* const* leaves, size_t count, const internal::Record& record);
   Ref LookUpDevice(int32_t ordinal) const;
   Ref LookUpIndex(PyObject* const* leaves, size_t count, const internal::Record& record) const;
   Status StoreResults(PyObject* value, const callout_call& call);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts and paths between C++, where they are bytes, and Python, where a str may not be UTF-8. Every one of them
-// crosses by what is declared here: nanobind's own conversion of std::string raises errors about what is not UTF-8.
+// Texts and paths between C++, where they are bytes, and Python, where a str may not be UTF-8. All of them are
+// converted by the functions of this header: nanobind's own conversion of std::string raises errors for bytes that are
+// not UTF-8.
 #pragma once
 
 #include "python_api.h"
@@ -15,15 +16,15 @@
 
 namespace callout::python {
 
-/// Returns a text of the core's, which may hold any bytes, as a str with U+FFFD for each byte that is not UTF-8. Null
+/// Returns a text of the core, which may hold any bytes, as a str with U+FFFD for each byte that is not UTF-8. Null
 /// with a Python error if there is no memory. Requires GIL.
 Ref StrOf(std::string_view text);
 
-/// Returns what StrOf returns; throws nanobind's python_error in the place of null. Requires GIL.
+/// Like StrOf, but throws nanobind's python_error instead of returning null. Requires GIL.
 nanobind::object TextObject(std::string_view text);
 
-/// Returns a str as UTF-8, in which a surrogate that stands alone is written as Python escapes it: "\udcff". Empty with
-/// a Python error for what is not a str. Requires GIL.
+/// Returns a str as UTF-8. A lone surrogate is written as Python escapes it: "\udcff". Empty with a Python error for an
+/// object that is not a str. Requires GIL.
 std::optional<std::string> Utf8Of(PyObject* text);
 
 /// Sets a Python error of this type. Requires GIL.
@@ -32,8 +33,8 @@ void SetError(PyObject* type, std::string_view text);
 /// Throws nanobind's python_error with an error of this type. Requires GIL.
 [[noreturn]] void Throw(PyObject* type, std::string_view text);
 
-/// The path of a file, or what else contains one, as the operating system has it: os.fsencode and os.fsdecode of what
-/// Python has.
+/// The path of a file, or a text that contains one, in the operating system's bytes: os.fsencode of Python's str, and
+/// os.fsdecode for the way back.
 struct FilePath {
   std::string bytes;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names: binding traced functions, registering the user's.
+// Binds traced functions to names, and registers the user's callbacks under theirs.
 #include "module_bindings.h"
 
 #include <nanobind/stl/vector.h>
@@ -19,8 +19,8 @@ namespace {
 
 using internal::Registry;
 
-// Holds a name for as long as something may be compiled with it. Holds no callback: the garbage collector looks into
-// one that has a single owner.
+// Keeps a name bound for as long as a program may be compiled with it. Keeps no callback alive: Python's garbage
+// collector looks into a callback only while it has a single owner.
 class Binding {
  public:
   Binding(const std::string& base, const CallbackHandle& handle)
@@ -42,7 +42,7 @@ CallbackHandle LoadNative(const std::string& label, const FilePath& spec) {
   return {std::move(callback).value()};
 }
 
-// A PyCapsule over a callout_function record.
+// Makes a callback from a PyCapsule over a callout_function record.
 CallbackHandle NativeFromCapsule(const std::string& label, const nb::object& capsule) {
   const void* function = PyCapsule_GetPointer(capsule.ptr(), "callout_function");
   if (function == nullptr) nb::raise_python_error();
@@ -51,7 +51,7 @@ CallbackHandle NativeFromCapsule(const std::string& label, const nb::object& cap
   return {std::move(callback).value()};
 }
 
-// (kind, dtype, rank, name) of each parameter; None for a function that does not describe itself.
+// Returns (kind, dtype, rank, name) of each parameter; None for a function that does not describe itself.
 nb::object NativeParameters(const CallbackHandle& handle) {
   const std::span<const callout_parameter> parameters = handle.callback->parameters();
   if (parameters.empty()) return nb::none();

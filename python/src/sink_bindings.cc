@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Making native sinks.
+// Makes native sinks.
 #include "module_bindings.h"
 
 #include <nanobind/stl/pair.h>
@@ -24,7 +24,7 @@ namespace nb = nanobind;
 namespace callout::python {
 namespace {
 
-// An option of this kind of sinks that is a path is one for the operating system; every other is UTF-8.
+// Encodes the options: an option that is a path for this kind becomes the operating system's bytes, all others UTF-8.
 internal::SinkOptions::Given OptionsOf(const internal::SinkKind& kind,
                                        const std::vector<std::pair<std::string, nb::str>>& options) {
   internal::SinkOptions::Given given;
@@ -41,7 +41,8 @@ internal::SinkOptions::Given OptionsOf(const internal::SinkKind& kind,
   return given;
 }
 
-// Without the GIL: a pipe waits for its reader, and file systems take their time. A signal's handler may raise.
+// Makes the sink without the GIL: opening a pipe waits for its reader, and file systems may be slow. A signal handler
+// may raise.
 CallbackHandle MakeSink(const std::string& label, const std::string& name,
                         const std::vector<std::pair<std::string, nb::str>>& given_options) {
   const internal::SinkKind* const kind = internal::FindSinkKind(name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sinks that count, and what they have counted.
+// Statistics sinks, and the values that they have computed.
 #include "module_bindings.h"
 
 #include <nanobind/stl/optional.h>
@@ -30,7 +30,7 @@ StatisticsSink& SinkOf(const CallbackHandle& handle) {
   return *sink;
 }
 
-// A record that is being counted is waited for: not with the GIL.
+// Reads without the GIL, because the read waits for a record that is being counted.
 template <typename Read>
 auto ReadWithoutGil(const CallbackHandle& handle, Read read) {
   const StatisticsSink& sink = SinkOf(handle);

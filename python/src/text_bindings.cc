@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `id_print` writes: arrays as NumPy prints them, trees of them as JAX's pretty printer lays them out.
+// The text of `id_print`: arrays as NumPy prints them, and trees of them as JAX's pretty printer lays them out.
 #include "module_bindings.h"
 
 #include <nanobind/stl/optional.h>
@@ -41,7 +41,7 @@ class ValueLayout {
     return internal::LayOut(pieces_, leaves);
   }
 
-  // None if an array is NumPy's to write.
+  // Returns None if an array must be formatted by NumPy.
   std::optional<std::string> Text(const nb::sequence& arrays, int64_t threshold, float float32_exponents_from) const {
     const ArrayBuffers buffers(arrays);
     std::vector<std::string> leaves(buffers.size());

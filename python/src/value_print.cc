@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints that programs carry as text (sinks/value_print.h), in a Python process: there they go where `print` goes.
+// Prints that programs carry as text (sinks/value_print.h): in a Python process they go where `print` goes.
 #include "module_bindings.h"
 
-#include "carried_tap.h"
 #include "core/callbacks/callback.h"
+#include "embedded_tap.h"
 #include "errors.h"
 #include "python_text.h"
 #include "sinks/value_print.h"
@@ -16,11 +16,11 @@ namespace {
 
 using internal::Callback;
 
-constexpr CarriedTap::Maker kMaker = {"callout._targets.print_target", "carried_print"};
+constexpr EmbeddedTap::Maker kPrintMaker = {"callout._targets.print_target", "carried_print"};
 
 Result<std::shared_ptr<Callback>> MakePythonPrint(const std::string& label, std::string_view payload) {
   CALLOUT_RETURN_IF_ERROR(internal::ParseValuePrint(payload).status());
-  return std::shared_ptr<Callback>(std::make_shared<CarriedTap>(label, std::string(payload), kMaker));
+  return std::shared_ptr<Callback>(std::make_shared<EmbeddedTap>(label, std::string(payload), kPrintMaker));
 }
 
 nb::tuple Parse(const std::string& payload) {
@@ -38,10 +38,9 @@ nb::tuple Parse(const std::string& payload) {
 }  // namespace
 
 void BindValuePrint(nb::module_& m) {
-  // A host that has a maker of its own for this kind keeps it.
+  // A host that has registered its own maker for this kind keeps it.
   (void)internal::Makers::Get().Register(std::string(internal::kPrintKind), &MakePythonPrint,
                                          internal::Makers::For::kPrograms);
-  m.attr("print_prefix") = std::string(internal::kPrintKind) + ":";
   m.def("parse_value_print", &Parse, nb::arg("payload"),
         "(head, what follows the device or None, pieces, number of leaves, threshold, exponents from)");
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What watches have seen, and the names of what programs carry.
+// Gives Python the statistics of watches, and turns findings of locate_nans into Python warnings.
 #include "module_bindings.h"
 
 #include <nanobind/stl/vector.h>
 
 #include "gil.h"
 #include "python_text.h"
-#include "sinks/inspectors/check.h"
 #include "sinks/inspectors/located_nans.h"
 #include "sinks/inspectors/watch.h"
 
@@ -45,7 +44,7 @@ nb::dict WatchStatistics() {
   return all;
 }
 
-// A Python warning, while the program runs: it is there before the program's results are.
+// Issues a Python warning while the program runs, so that the warning precedes the program's results.
 internal::Reported WarnOfLocatedNans(std::string_view line, std::string_view text) {
   const GilScope gil(ThreadState::kDrop);
   if (!gil.ok()) return internal::Reported::kByNobody;
@@ -66,9 +65,6 @@ internal::Reported WarnOfLocatedNans(std::string_view line, std::string_view tex
 
 void BindWatch(nb::module_& m) {
   internal::SetLocatedNansReporter(&WarnOfLocatedNans);
-  m.attr("located_nans_prefix") = std::string(internal::kLocatedNansKind) + ":";
-  m.attr("check_prefix") = std::string(internal::kCheckKind) + ":";
-  m.attr("watch_prefix") = std::string(internal::kWatchKind) + ":";
   m.def("watch_statistics", &WatchStatistics);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A range of addresses that nobody may touch, and its twin that may be.
+// A range of addresses that nobody may touch, and a twin range through which the same memory is accessible.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +8,18 @@
 
 namespace callout::software_gpu {
 
-/// Not thread-safe. Its addresses are never given back.
+/// An arena is not thread-safe. It never gives its range of addresses back to the system.
 class Arena {
  public:
   explicit Arena(size_t capacity);
 
   static constexpr size_t kAlignment = 512;
 
-  /// Null if there is no room.
+  /// Returns null if there is no room.
   char* Allocate(size_t bytes, size_t alignment = kAlignment);
-  /// What Allocate() gave. Its pages are given back to the system.
+  /// Frees memory of Allocate(). The system gets the pages back.
   void Free(char* address);
-  /// Where the memory may be touched.
+  /// Returns the accessible address of the memory at `address`.
   char* TwinOf(const char* address) const { return const_cast<char*>(address) + distance_; }
   bool Contains(const char* address) const { return address >= base_ && address < base_ + capacity_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests of captures: a stream to record, one to fork to, and events.
+// Fixture for tests of captures: a stream to record, one to fork to, and events.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class CaptureFixture : public GraphFixture {
 
   CUresult End(CUgraph* graph) { return cuStreamEndCapture(stream_, graph); }
 
-  // What the recording says that it was ended for.
+  // Ends a recording that yields no graph, and returns the result of cuStreamEndCapture.
   CUresult EndWithout() {
     CUgraph graph = Marker();
     const CUresult result = End(&graph);

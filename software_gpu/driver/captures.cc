@@ -16,7 +16,7 @@ void AddEdges(Edges& edges, const Edges& more) {
   }
 }
 
-// Programming Guide, Programmatic Dependent Launch, Use in CUDA Graphs: edges from kernels become programmatic ones.
+// Makes edges from kernels programmatic (Programming Guide, Programmatic Dependent Launch, Use in CUDA Graphs).
 Edges Programmatic(Edges edges) {
   for (Edge& edge : edges) {
     if (edge.from->type != CU_GRAPH_NODE_TYPE_KERNEL || !IsZero(edge.data)) continue;
@@ -37,7 +37,7 @@ void Finish(State& state, const std::shared_ptr<Capture>& capture) {
   state.captures.erase(capture);
 }
 
-// Everything that the recording's streams end with must lie behind the end of its origin.
+// True if the last nodes of all streams of the recording precede the end of the origin stream.
 bool IsJoined(const State& state, const std::shared_ptr<Capture>& capture) {
   const auto behind = Behind(capture->origin->after);
   return std::all_of(state.streams.begin(), state.streams.end(), [&](CUstream stream) {
@@ -48,7 +48,7 @@ bool IsJoined(const State& state, const std::shared_ptr<Capture>& capture) {
   });
 }
 
-// The legacy stream cannot be recorded, nor used while a stream that it waits for is.
+// The legacy stream cannot be recorded, nor used while a blocking stream, for which it waits, is recorded.
 CUresult RefuseLegacy(const State& state, CUstream stream) {
   if (stream != stream->context->legacy) return CUDA_SUCCESS;
   for (CUstream other : state.streams) {
@@ -131,7 +131,8 @@ CUresult InvalidateCapture(CUstream stream, CUresult code) {
   return code;
 }
 
-void AbandonCapture(State& state, std::shared_ptr<Capture> capture) {  // not the list's own, which goes
+// A copy, because Finish destroys the list's pointer.
+void AbandonCapture(State& state, std::shared_ptr<Capture> capture) {
   Finish(state, capture);
   if (capture->owns_graph) DeleteGraph(state, capture->graph);
 }
@@ -156,7 +157,7 @@ CUresult RecordEvent(CUstream stream, CUevent event) {
 
 CUresult WaitForRecordedEvent(CUstream stream, CUevent event) {
   if (event->capture == nullptr) {
-    // Work outside of the recording cannot be waited for by what is replayed.
+    // A replayed wait cannot wait for work outside of the recording.
     if (!event->mark.recorded()) return CUDA_SUCCESS;
     return InvalidateCapture(stream, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
   }
@@ -226,7 +227,7 @@ extern "C" CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   if (capture->origin != stream) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
   const bool is_elsewhere =
       capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != std::this_thread::get_id();
-  // Whatever it is told, the recording ends: so it does on an H100 by driver 580.
+  // The recording ends even if this returns an error, as with driver 580 on an H100.
   const CUresult result = capture->invalidated        ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                           : is_elsewhere              ? CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
                           : !IsJoined(state, capture) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED

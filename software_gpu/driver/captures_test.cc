@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stream capture (Programming Guide, Creating a Graph Using Stream Capture; Driver API, Stream Management).
+// Tests stream capture (Programming Guide, Creating a Graph Using Stream Capture; Driver API, Stream Management).
 #include <thread>
 
 #include "driver/capture_fixture.h"
@@ -38,7 +38,7 @@ TEST_F(CaptureTest, EventsForkAndJoin) {
   EXPECT_EQ(Status(other_), CU_STREAM_CAPTURE_STATUS_NONE);
   size_t edges = 0;
   ASSERT_EQ(cuGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges), CUDA_SUCCESS);
-  EXPECT_EQ(edges, 3U);  // 1 -> 2, 1 -> 3, 2 -> 3
+  EXPECT_EQ(edges, 3U);  // the edges 1 -> 2, 1 -> 3, 2 -> 3
   Run(Instantiate(graph));
   EXPECT_EQ(Log(), (Words{1, 2, 3}));
 }
@@ -62,7 +62,7 @@ TEST_F(CaptureTest, OnlyTheOriginEndsIt) {
   EXPECT_EQ(cuStreamEndCapture(stream_, &graph), CUDA_ERROR_ILLEGAL_STATE);
 }
 
-// Driver API, cuStreamBeginCapture: the same thread ends it, unless it is relaxed.
+// Driver API, cuStreamBeginCapture: the thread that begins a capture must end it, unless the capture is relaxed.
 TEST_F(CaptureTest, AnotherThreadEndsRelaxedOnesOnly) {
   for (const auto mode : {CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
     Begin(mode);
@@ -78,7 +78,7 @@ TEST_F(CaptureTest, AnotherThreadEndsRelaxedOnesOnly) {
   }
 }
 
-// Driver API, cuThreadExchangeStreamCaptureMode: what may be unsafe, by the modes of capture and thread.
+// Driver API, cuThreadExchangeStreamCaptureMode: the modes of capture and thread decide whether a call is unsafe.
 TEST_F(CaptureTest, UnsafeCallsEndRecordingsByMode) {
   const auto allocate = [&] {
     CUdeviceptr memory = 0;
@@ -122,14 +122,15 @@ TEST_F(CaptureTest, WaitsForAStreamThatIsRecordedEndIt) {
   EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-// Programming Guide, Prohibited and Unhandled Operations: nor for all of its context.
+// Programming Guide, Prohibited and Unhandled Operations: a context must not be synchronized while one of its streams
+// is recorded.
 TEST_F(CaptureTest, WaitsForAContextThatIsRecordedEndIt) {
   Begin(CU_STREAM_CAPTURE_MODE_RELAXED);
   EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-// Programming Guide, Prohibited and Unhandled Operations: no dependency on work outside of the recording.
+// Programming Guide, Prohibited and Unhandled Operations: a recording must not depend on work outside of it.
 TEST_F(CaptureTest, EventsOfOtherWorkAreIsolated) {
   ASSERT_EQ(cuEventRecord(event_, other_), CUDA_SUCCESS);
   Begin();
@@ -155,7 +156,7 @@ TEST_F(CaptureTest, TheLegacyStreamIsNotUsedWhileABlockingStreamIsRecorded) {
   CUstream blocking = nullptr;
   ASSERT_EQ(cuStreamCreate(&blocking, CU_STREAM_DEFAULT), CUDA_SUCCESS);
   ASSERT_EQ(cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
-  // Driver API, cuStreamIsCapturing: the question does not end the recording.
+  // Driver API, cuStreamIsCapturing: the query itself does not end the recording.
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   EXPECT_EQ(cuStreamIsCapturing(CU_STREAM_LEGACY, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
   EXPECT_EQ(Status(blocking), CU_STREAM_CAPTURE_STATUS_ACTIVE);
@@ -164,7 +165,7 @@ TEST_F(CaptureTest, TheLegacyStreamIsNotUsedWhileABlockingStreamIsRecorded) {
   EXPECT_EQ(cuStreamEndCapture(blocking, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-// Programming Guide, Prohibited and Unhandled Operations: recorded events are not asked.
+// Programming Guide, Prohibited and Unhandled Operations: recorded events must not be queried.
 TEST_F(CaptureTest, RecordedEventsAreNotAsked) {
   Begin(CU_STREAM_CAPTURE_MODE_RELAXED);
   ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
@@ -172,7 +173,7 @@ TEST_F(CaptureTest, RecordedEventsAreNotAsked) {
   EXPECT_EQ(EndWithout(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-// Driver API, cuStreamGetCaptureInfo.
+// Driver API, cuStreamGetCaptureInfo: it returns the graph and the dependencies of the next node.
 TEST_F(CaptureTest, InfoTellsGraphAndDependencies) {
   Begin();
   ASSERT_EQ(LaunchAppend(stream_, 1), CUDA_SUCCESS);
@@ -184,7 +185,7 @@ TEST_F(CaptureTest, InfoTellsGraphAndDependencies) {
   ASSERT_EQ(cuStreamGetCaptureInfo(stream_, &status, &id, &graph, &nodes, nullptr, &count), CUDA_SUCCESS);
   EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
   ASSERT_EQ(count, 1U);
-  // The graph is not to be destroyed or instantiated before the end, and nodes may be added.
+  // While it is recorded, the graph must not be destroyed or instantiated, but nodes may be added.
   EXPECT_EQ(cuGraphDestroy(graph), CUDA_ERROR_INVALID_VALUE);
   CUgraphExec exec = nullptr;
   EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_ERROR_INVALID_VALUE);
@@ -204,7 +205,8 @@ TEST_F(CaptureTest, InfoTellsGraphAndDependencies) {
   EXPECT_EQ(EndWithout(), CUDA_SUCCESS);
 }
 
-// Driver API, cuStreamUpdateCaptureDependencies: removed nodes are not unjoined work; only while it is recorded.
+// Driver API, cuStreamUpdateCaptureDependencies: nodes that were removed from the dependencies are no unjoined work;
+// the call works only on a stream that is recorded.
 TEST_F(CaptureTest, DependenciesThatWereTakenOutNeedNoJoin) {
   EXPECT_EQ(cuStreamUpdateCaptureDependencies(stream_, nullptr, nullptr, 0, CU_STREAM_SET_CAPTURE_DEPENDENCIES),
             CUDA_ERROR_ILLEGAL_STATE);
@@ -220,7 +222,7 @@ TEST_F(CaptureTest, DependenciesThatWereTakenOutNeedNoJoin) {
   EXPECT_EQ(edges, 0U);
 }
 
-// Driver API, cuStreamBeginCaptureToGraph.
+// Driver API, cuStreamBeginCaptureToGraph: the recording adds its nodes to an existing graph.
 TEST_F(CaptureTest, RecordingsGoOnInAGraph) {
   CUgraph graph = Graph();
   CUgraphNode first = Append(graph, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conditional nodes (Programming Guide, Conditional Graph Nodes; Driver API, CUDA_CONDITIONAL_NODE_PARAMS).
+// Tests conditional nodes (Programming Guide, Conditional Graph Nodes; Driver API, CUDA_CONDITIONAL_NODE_PARAMS).
 #include "driver/graph_fixture.h"
 
 namespace callout::software_gpu {
@@ -36,7 +36,7 @@ TEST_F(ConditionalTest, WhileRunsItsBodyUntilTheConditionIsZero) {
   CUgraphExec exec = Instantiate(graph);
   SetWord(3);
   Run(exec);
-  // The default is assigned at each launch.
+  // Each launch assigns the default.
   SetWord(2);
   Run(exec);
   EXPECT_EQ(Log(), (Words{1, 1, 1, 2, 1, 1, 2}));
@@ -57,7 +57,7 @@ TEST_F(ConditionalTest, SwitchRunsTheBodyOfItsValueOrNone) {
   EXPECT_EQ(Log(), (Words{12, 10, 11}));
 }
 
-// Without the flag a value stays from one launch to the next.
+// Without CU_GRAPH_COND_ASSIGN_DEFAULT a value stays from one launch to the next.
 TEST_F(ConditionalTest, ValuesStayWithoutADefault) {
   CUgraph graph = Graph();
   const CUgraphConditionalHandle handle = Handle(graph, 1, 0);
@@ -79,7 +79,7 @@ TEST_F(ConditionalTest, BodiesNest) {
   std::vector<CUgraph> bodies;
   AddConditional(graph, outer, CU_GRAPH_COND_TYPE_WHILE, 1, &bodies);
   CUgraph body = bodies[0];
-  // A handle of the body's own graph, and one of the graph above it.
+  // One handle belongs to the body's own graph, the other to the graph above it.
   const CUgraphConditionalHandle inner = Handle(body, 1, CU_GRAPH_COND_ASSIGN_DEFAULT);
   CUgraphNode count = AddSetter(body, "count_down", outer);
   CUgraphNode node = AddConditional(body, inner, CU_GRAPH_COND_TYPE_IF, 1, &bodies, {count});
@@ -108,11 +108,12 @@ TEST_F(ConditionalTest, SizesAreThoseOfTheType) {
   EXPECT_EQ(add(CU_GRAPH_COND_TYPE_WHILE, 2), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(add(CU_GRAPH_COND_TYPE_SWITCH, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(add(CU_GRAPH_COND_TYPE_WHILE, 1), CUDA_SUCCESS);
-  // A handle is of one node.
+  // A handle belongs to one node only.
   EXPECT_EQ(add(CU_GRAPH_COND_TYPE_WHILE, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
-// Kernels, empty nodes, children, sets, copies of device or pinned memory, and conditional nodes; at any level.
+// Bodies may hold, at any level, kernels, empty nodes, children, sets, copies of device or pinned memory, and
+// conditional nodes.
 TEST_F(ConditionalTest, BodiesHoldSomeTypesOnly) {
   CUgraph graph = Graph();
   std::vector<CUgraph> bodies;
@@ -129,7 +130,7 @@ TEST_F(ConditionalTest, BodiesHoldSomeTypesOnly) {
   moved.graph.graph = child;
   moved.graph.ownership = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
   EXPECT_EQ(cuGraphAddNode(&node, body, nullptr, nullptr, 0, &moved), CUDA_ERROR_NOT_SUPPORTED);
-  // The refused child is still the caller's.
+  // The refused child still belongs to the caller.
   EXPECT_EQ(cuGraphDestroy(child), CUDA_SUCCESS);
   uint32_t pageable = 0;
   CUDA_MEMCPY3D copy = {};
@@ -145,7 +146,8 @@ TEST_F(ConditionalTest, BodiesHoldSomeTypesOnly) {
   EXPECT_EQ(cuGraphAddMemcpyNode(&node, body, nullptr, 0, &copy, context_), CUDA_SUCCESS);
 }
 
-// Driver API, CUgraphNodeType: no clone, no child, one executable graph at a time.
+// Driver API, CUgraphNodeType: a graph with a conditional node cannot be cloned or be a child, and has at most one
+// executable graph at a time.
 TEST_F(ConditionalTest, GraphsWithConditionalNodesAreNotCopied) {
   CUgraph graph = Graph();
   std::vector<CUgraph> bodies;
@@ -162,7 +164,7 @@ TEST_F(ConditionalTest, GraphsWithConditionalNodesAreNotCopied) {
   EXPECT_EQ(cuGraphInstantiateWithFlags(&second, graph, 0), CUDA_SUCCESS);
 }
 
-// Driver API, CUgraphInstantiateResult.
+// Driver API, CUgraphInstantiateResult: a handle without a node is an error.
 TEST_F(ConditionalTest, HandlesWithoutANodeAreFoundWhenAGraphIsInstantiated) {
   CUgraph graph = Graph();
   Handle(graph);
@@ -172,7 +174,7 @@ TEST_F(ConditionalTest, HandlesWithoutANodeAreFoundWhenAGraphIsInstantiated) {
   EXPECT_EQ(params.result_out, CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED);
 }
 
-// Programming Guide: bodies are filled by captures, too.
+// Programming Guide: captures can fill bodies, too.
 TEST_F(ConditionalTest, BodiesAreRecorded) {
   CUgraph graph = Graph();
   std::vector<CUgraph> bodies;
@@ -187,7 +189,7 @@ TEST_F(ConditionalTest, BodiesAreRecorded) {
   EXPECT_EQ(Log(), Words{1});
 }
 
-// Driver API, cuGraphExecUpdate: nodes in bodies follow the same rules, and handles' defaults are updated.
+// Driver API, cuGraphExecUpdate: the rules hold for nodes in bodies, too, and handles' defaults are updated.
 TEST_F(ConditionalTest, UpdatesReachBodiesAndDefaults) {
   const auto make = [&](uint32_t value, unsigned int initial) {
     CUgraph graph = Graph();
@@ -205,7 +207,7 @@ TEST_F(ConditionalTest, UpdatesReachBodiesAndDefaults) {
   EXPECT_EQ(Log(), (Words{1, 4}));
 }
 
-// Nodes of bodies are known to the executable graph of the whole.
+// The executable graph of the whole also knows the nodes of bodies.
 TEST_F(ConditionalTest, NodesOfBodiesAreUpdated) {
   CUgraph graph = Graph();
   std::vector<CUgraph> bodies;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What contexts are asked, and set: the current one, flags, limits, peers (Driver API, Context Management, Primary
+// Queries and settings of contexts: the current one, flags, limits, peers (Driver API, Context Management, Primary
 // Context Management, Peer Context Memory Access).
 #include "driver/enqueue.h"
 #include "driver/state.h"
@@ -8,7 +8,7 @@
 namespace callout::software_gpu {
 namespace {
 
-// As an H100 has them in a fresh context.
+// The limits of a fresh context on an H100.
 size_t DefaultLimit(CUlimit limit) {
   switch (limit) {
     case CU_LIMIT_STACK_SIZE:

@@ -26,7 +26,7 @@ void DeleteAllOf(std::set<T*>& objects, CUcontext context) {
   }
 }
 
-// Modules of libraries leave their library alone.
+// Deletes the context's modules. A module of a library does not delete its library.
 void DeleteModulesOf(State& state, CUcontext context) {
   const std::set<CUmodule> modules = state.modules;
   for (CUmodule module : modules) {
@@ -65,7 +65,7 @@ std::vector<std::shared_ptr<Queue>> TearDown(State& state, CUcontext context) {
     std::erase_if(library->memory, [&](const auto& entry) { return entry.first.first == context; });
     library->programs.erase(context);
   }
-  // What is queued finds no memory any more, and that is no error of a context that ends.
+  // Queued work no longer finds its memory, which is no error of a context that ends.
   state.memory.FreeAllOf(context);
   for (void* memory : state.memory.RemoveHostOf(context)) std::free(memory);
   context->fault = CUDA_SUCCESS;
@@ -131,7 +131,7 @@ extern "C" CUresult cuCtxPopCurrent_v2(CUcontext* context) {
 
 extern "C" CUresult cuCtxSynchronize() { return cuCtxSynchronize_v2(nullptr); }
 
-// Of the current context if there is none given.
+// Synchronizes `context`, or the current context if it is null.
 extern "C" CUresult cuCtxSynchronize_v2(CUcontext context) {
   Call call("cuCtxSynchronize", (context == nullptr ? kContext : kInitialized) | kNotInCapture);
   if (call.refused()) return call.result();

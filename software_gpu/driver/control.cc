@@ -34,7 +34,7 @@ void DeleteAll(std::set<T*>& objects) {
   objects.clear();
 }
 
-// Waits first: what is queued needs what is taken away.
+// Waits before it destroys anything, because queued work uses the contexts.
 void EndContexts(State& state) {
   std::vector<std::shared_ptr<Queue>> queues;
   {

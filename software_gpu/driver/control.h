@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What SoftwareGpuControl does, for those who hold the mutex.
+// The parts of SoftwareGpuControl that require the mutex of State.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace callout::software_gpu {
 
-/// One context a device; `numbers` are those that the machine has for them.
+/// Makes one context for each device. `numbers`: the devices' numbers on the machine.
 void SetDevices(State& state, const std::vector<int>& numbers);
 void AddFailure(State& state, const std::string& function, int nth, CUresult code);
 

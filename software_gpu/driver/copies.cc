@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and sets of memory, on streams and at once (Driver API, Memory Management).
+// Copies and sets of memory, on streams and synchronous (Driver API, Memory Management).
 #include <cstring>
 
 #include "driver/enqueue.h"
@@ -13,7 +13,7 @@ CUdeviceptr AddressOf(const void* host) { return reinterpret_cast<CUdeviceptr>(h
 
 bool IsDeviceMemory(State& state, const void* at) { return state.memory.Find(AddressOf(at), 1).memory != nullptr; }
 
-// Memory that is not pinned is read from `staged`, if it is given, and by a graph at each of its launches.
+// Queues a copy. Pageable memory is read from `staged` if it is given; in a graph, each launch reads it.
 CUresult EnqueueCopy(State& state, CUcontext current, CUstream stream, const CUDA_MEMCPY3D& copy,
                      const std::shared_ptr<std::string>& staged) {
   CUDA_MEMCPY3D now = copy;
@@ -41,7 +41,7 @@ CUresult EnqueueSet(const Call& call, CUstream stream, const CUDA_MEMSET_NODE_PA
                   .run = [set] { return PerformSet(set); }});
 }
 
-// Waits for what was queued on the stream so far.
+// Waits for the work queued on the stream so far.
 CUresult WaitFor(Call& call, CUstream stream) {
   const Mark mark = EnqueueMark(call.state(), stream);
   CUcontext const context = stream->context;
@@ -50,8 +50,8 @@ CUresult WaitFor(Call& call, CUstream stream) {
   return context->fault;
 }
 
-// A copy between any two places. Pageable memory of the host is read before the call returns, and written, too; what
-// the call's name says is a device's is not asked.
+// Copies one row between any two places. Pageable host memory is read and written before the call returns. Which place
+// the call's name makes a device's is ignored.
 CUresult CopyRow(Call& call, const CUDA_MEMCPY3D& copy, CUdeviceptr to, CUdeviceptr from, CUstream stream,
                  bool synchronous) {
   State& state = call.state();
@@ -96,7 +96,7 @@ CUresult CopyOnDevice(Call& call, CUdeviceptr to, CUdeviceptr from, size_t bytes
   return CopyRow(call, copy, to, from, stream, synchronous);
 }
 
-// Either may be of the host, pageable memory among it.
+// Copies between two unified addresses. Either may be of host memory, also of pageable memory.
 CUresult CopyUnified(Call& call, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream, bool synchronous) {
   if (bytes == 0) return CUDA_SUCCESS;
   State& state = call.state();
@@ -121,7 +121,7 @@ CUresult CopyBlock(Call& call, const CUDA_MEMCPY3D& copy, CUstream stream, bool 
   const auto pageable = [&](CUmemorytype type, const void* host, CUdeviceptr device) {
     return IsPageable(state, type == CU_MEMORYTYPE_HOST ? AddressOf(host) : device);
   };
-  // Rows of pageable memory are not staged: the call waits for them.
+  // Pageable memory with several rows is not staged, so the call waits for the copy.
   const bool waits = pageable(copy.srcMemoryType, copy.srcHost, copy.srcDevice) ||
                      pageable(copy.dstMemoryType, copy.dstHost, copy.dstDevice);
   return synchronous || waits ? WaitFor(call, found) : CUDA_SUCCESS;
@@ -194,7 +194,7 @@ extern "C" CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
   return call.refused() ? call.result() : CopyToHost(call, to, from, bytes, nullptr, true);
 }
 
-// Between places of one device it does not wait (Driver API, API synchronization behavior).
+// A copy within one device does not block the host (Driver API, API synchronization behavior).
 extern "C" CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   Call call("cuMemcpyDtoD", kContext | kNotInCapture, std::to_string(bytes));
   return call.refused() ? call.result() : CopyOnDevice(call, to, from, bytes, nullptr, false);

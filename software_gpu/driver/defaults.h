@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For what generate_symbols.py writes. Free of CUDA's types: the generated names have no parameters.
+// Declarations for the output of generate_symbols.py. They use none of CUDA's types, because the generated names have
+// no parameters.
 #pragma once
 
 namespace callout::software_gpu {
 
-/// Counts and logs the call of a name that the driver does not have. CUDA_ERROR_NOT_SUPPORTED.
+/// Counts and logs the call of a name that this driver does not implement. Returns CUDA_ERROR_NOT_SUPPORTED.
 int NotSupported(const char* symbol);
 
-/// While it lives, a null stream is the thread's own in the calls of this thread, as in names with _ptsz.
+/// While it lives, a null stream in this thread's calls is the thread's own stream, as in names with _ptsz.
 class PerThreadStreams {
  public:
   PerThreadStreams();
@@ -16,7 +17,7 @@ class PerThreadStreams {
   PerThreadStreams(const PerThreadStreams&) = delete;
   PerThreadStreams& operator=(const PerThreadStreams&) = delete;
 
-  /// True in a thread in which one lives.
+  /// True if a PerThreadStreams lives in this thread.
   static bool Active();
 
  private:

@@ -26,7 +26,7 @@ CUdeviceptr MemoryMap::Allocate(CUcontext context, size_t bytes, bool counted, C
   size_t& used = used_[context];
   if (bytes > kCapacity || used + bytes > kCapacity) return 0;
   std::unique_ptr<Arena>& arena = arenas_[context->device];
-  // Twice what there is: freed blocks of other sizes lie between.
+  // Twice the capacity, because freed blocks of other sizes leave gaps.
   if (arena == nullptr) arena = std::make_unique<Arena>(2 * kCapacity);
   char* const address = arena->Allocate(bytes);
   if (address == nullptr) return 0;

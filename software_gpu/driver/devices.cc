@@ -11,7 +11,7 @@
 namespace callout::software_gpu {
 namespace {
 
-// What an H100 says of itself, where it is so here, too; of what is not there, that it is not there.
+// An H100's attributes, where they hold here, too. Features that are missing here are reported as missing.
 const std::map<CUdevice_attribute, int>& Attributes() {
   static const auto* const attributes = new std::map<CUdevice_attribute, int>{
       {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kMaxThreads},
@@ -105,7 +105,7 @@ extern "C" CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   const Call call("cuDeviceGetName", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().HasDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
-  // One name: XLA runs a program over several devices if their names are the same.
+  // All devices have one name: XLA runs a program over several devices only if their names are equal.
   std::snprintf(name, static_cast<size_t>(std::max(length, 0)), "Software H100");
   return CUDA_SUCCESS;
 }
@@ -181,7 +181,7 @@ extern "C" CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute at
   const Call call("cuDeviceGetP2PAttribute", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().HasDevice(from) || !call.state().HasDevice(to) || from == to) return CUDA_ERROR_INVALID_DEVICE;
-  // As over PCIe: accesses, and no atomics.
+  // Peers have access but no atomics, as over PCIe.
   *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ? 1 : 0;
   return CUDA_SUCCESS;
 }

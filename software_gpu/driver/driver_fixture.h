@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests of the driver: devices, a stream, a module of PTX, and a gate at which streams wait. The tests call the
-// driver by CUDA's names, as programs do.
+// Fixture for tests of the driver: devices, a stream, a module of PTX, and a gate at which streams wait. The tests call
+// the driver by CUDA's names, as programs do.
 #pragma once
 
 #include <cuda.h>
@@ -22,8 +22,8 @@ namespace callout::software_gpu {
 
 inline const std::string kPtxHead = ".version 8.6\n.target sm_90\n.address_size 64\n";
 
-// store(uint32_t* at, uint32_t value), load(uint32_t* to, const uint32_t* from), and append(uint32_t* log, uint32_t
-// value), where the log's first word is its length.
+// Kernels: store(uint32_t* at, uint32_t value), load(uint32_t* to, const uint32_t* from), and append(uint32_t* log,
+// uint32_t value), where the log's first word is its length.
 inline const std::string kKernels = kPtxHead + R"(
 .visible .entry store(.param .u64 at, .param .u32 value) {
   .reg .b64 %rd<2>;
@@ -78,7 +78,7 @@ class DriverFixture : public testing::Test {
     software_gpu_control()->set_devices(1);
   }
 
-  // What is queued on the stream from now on waits for Open().
+  // Makes later work of the stream wait for Open().
   void Close(CUstream stream) {
     ASSERT_EQ(cuStreamWaitValue32(stream, reinterpret_cast<CUdeviceptr>(gate_), 1, CU_STREAM_WAIT_VALUE_EQ),
               CUDA_SUCCESS);
@@ -98,7 +98,7 @@ class DriverFixture : public testing::Test {
     return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
   }
 
-  // Kernels of kKernels; the second parameter is 8 bytes of one and 4 of the others.
+  // Launch the kernels of kKernels. The second parameter of load has 8 bytes, those of the others 4.
   CUresult LaunchStore(CUstream stream, CUdeviceptr at, uint32_t value) {
     return LaunchFunction(Function(module_, "store"), stream, at, value);
   }
@@ -127,7 +127,7 @@ class DriverFixture : public testing::Test {
     return value;
   }
 
-  // What append kernels wrote.
+  // Returns the words that append kernels wrote.
   std::vector<uint32_t> Log() {
     std::vector<uint32_t> words(kLogBytes / 4);
     EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
@@ -135,7 +135,7 @@ class DriverFixture : public testing::Test {
     return {words.begin() + 1, words.begin() + 1 + words[0]};
   }
 
-  // The call of another thread, which has begun when this returns.
+  // Starts `call` in another thread, and returns when the call has begun.
   template <typename Function>
   std::thread Begin(const char* name, CUresult* result, Function call) {
     const int before = software_gpu_control()->calls(name);

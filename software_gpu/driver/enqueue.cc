@@ -13,7 +13,8 @@ namespace {
 constexpr uintptr_t kLegacyHandle = 1;     // CU_STREAM_LEGACY
 constexpr uintptr_t kPerThreadHandle = 2;  // CU_STREAM_PER_THREAD
 
-// It goes with its context. An ordinary stream that waits for the legacy one, and it for the stream.
+// Returns the thread's own stream, which ends with its context. It is a blocking stream: it and the legacy stream wait
+// for each other.
 CUstream PerThreadStream(State& state, CUcontext context) {
   CUstream& stream = context->per_thread[std::this_thread::get_id()];
   if (stream == nullptr) {
@@ -30,7 +31,7 @@ void PushWait(const std::shared_ptr<Queue>& behind, const std::shared_ptr<Queue>
   waiter->Push([behind, ticket] { behind->WaitFor(ticket); });
 }
 
-// The legacy stream runs behind the blocking ones, and they behind it.
+// Orders the legacy stream behind the blocking streams, and them behind the legacy stream.
 void OrderWithLegacy(State& state, CUstream stream) {
   CUstream legacy = stream->context->legacy;
   if (stream == legacy) {
@@ -42,7 +43,7 @@ void OrderWithLegacy(State& state, CUstream stream) {
   }
 }
 
-// Without the mutex. An error stays, and nothing runs after it.
+// Runs work of a stream, without the mutex. An error stays in the context, and nothing runs after it.
 void Execute(CUcontext context, const std::function<CUresult()>& run, const std::function<void()>& skip) {
   if (context->fault != CUDA_SUCCESS) {
     if (skip) skip();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names and texts of errors. The texts are cuda.h's names of them in words, where nothing better is known.
+// Names and texts of errors. Where NVIDIA's text is not known, the text is the name from cuda.h in words.
 #include <algorithm>
 #include <cctype>
 #include <cstring>
@@ -29,7 +29,7 @@ std::map<int, Text> MakeTexts() {
 #define X(error) texts[error] = {#error, WordsOf(#error)};
 #include "error_table.inc"
 #undef X
-  // As NVIDIA's driver words them.
+  // The texts of NVIDIA's driver.
   texts[CUDA_SUCCESS].words = "no error";
   texts[CUDA_ERROR_INVALID_VALUE].words = "invalid argument";
   texts[CUDA_ERROR_NOT_INITIALIZED].words = "initialization error";
@@ -58,7 +58,7 @@ std::map<int, Text> MakeTexts() {
   return texts;
 }
 
-// Callers may ask of numbers that the enumeration cannot hold.
+// Finds an error's texts. The number is copied, because callers may pass numbers that the enumeration cannot hold.
 const Text* FindText(const CUresult& error) {
   int number;
   std::memcpy(&number, &error, sizeof(number));

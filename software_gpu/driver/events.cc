@@ -49,7 +49,7 @@ extern "C" CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsig
     return flags == CU_EVENT_RECORD_EXTERNAL ? RecordEventNode(state, stream, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD)
                                              : RecordEvent(stream, event);
   }
-  // CUevent_record_flags: an external record is one of a recording.
+  // CUevent_record_flags: an external record is allowed only in a recording.
   if (flags == CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult refused = RefuseCaptured(state, stream); refused != CUDA_SUCCESS) return refused;
   event->capture = nullptr;
@@ -106,7 +106,7 @@ extern "C" CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUeve
   return CUDA_SUCCESS;
 }
 
-// It does not report errors of work that is queued, which the other one does because every call does here.
+// Unlike cuEventElapsedTime, it does not report errors of queued work; here every call reports them.
 extern "C" CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
   return cuEventElapsedTime(milliseconds, start, end);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of kernels (Driver API, CUresult: "this leaves the process in an inconsistent state and any further CUDA work
-// will return the same error").
+// Tests errors of kernels (Driver API, CUresult: "this leaves the process in an inconsistent state and any further CUDA
+// work will return the same error").
 #include "driver/driver_fixture.h"
 
 namespace callout::software_gpu {
@@ -25,7 +25,7 @@ const std::string kFaulty = kPtxHead + R"(
 
 using FaultTest = DriverFixture;
 
-// CUDA_ERROR_MISALIGNED_ADDRESS; PTX ISA, Addresses as Operands: an address is a multiple of the size of the access.
+// CUDA_ERROR_MISALIGNED_ADDRESS: an address must be a multiple of the access's size (PTX ISA, Addresses as Operands).
 TEST_F(FaultTest, MisalignedAddressesAreAnError) {
   ASSERT_EQ(LaunchStore(stream_, word_ + 4, 1), CUDA_SUCCESS);
   ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
@@ -40,7 +40,7 @@ TEST_F(FaultTest, MisalignedAddressesOfOtherSpacesAreAnError) {
   EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_ERROR_MISALIGNED_ADDRESS);
 }
 
-// CUDA_ERROR_ILLEGAL_ADDRESS: one byte beyond an allocation, null, memory of the host.
+// CUDA_ERROR_ILLEGAL_ADDRESS: addresses one byte beyond an allocation, null, and host memory are illegal.
 TEST_F(FaultTest, AddressesBeyondAnAllocationAreIllegal) {
   const CUdeviceptr memory = Allocate(1024);
   ASSERT_EQ(LaunchStore(stream_, memory + 1020, 1), CUDA_SUCCESS);
@@ -68,7 +68,7 @@ TEST_F(FaultTest, SharedMemoryThatABlockDoesNotHaveIsIllegal) {
   EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-// PTX ISA, trap: aborts execution; CUDA_ERROR_ILLEGAL_INSTRUCTION or CUDA_ERROR_LAUNCH_FAILED.
+// PTX ISA, trap: it aborts execution, with CUDA_ERROR_ILLEGAL_INSTRUCTION or CUDA_ERROR_LAUNCH_FAILED.
 TEST_F(FaultTest, TrapsAreAnErrorThatStays) {
   CUmodule module = nullptr;
   ASSERT_EQ(cuModuleLoadData(&module, kFaulty.c_str()), CUDA_SUCCESS);
@@ -78,7 +78,7 @@ TEST_F(FaultTest, TrapsAreAnErrorThatStays) {
   EXPECT_EQ(cuCtxSynchronize(), result);
 }
 
-// Every later call returns it, and what was queued does not run.
+// Every later call returns the error, and queued work does not run.
 TEST_F(FaultTest, AnErrorStays) {
   CUstream const other = Stream();
   uint32_t* seen = nullptr;
@@ -112,7 +112,7 @@ TEST_F(FaultTest, AnErrorIsOfOneContext) {
   EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-// cuDevicePrimaryCtxReset: the device is as new.
+// cuDevicePrimaryCtxReset makes the device as new.
 TEST_F(FaultTest, AResetEndsAnError) {
   ASSERT_EQ(LaunchStore(stream_, 0, 1), CUDA_SUCCESS);
   ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -122,7 +122,7 @@ TEST_F(FaultTest, AResetEndsAnError) {
   ASSERT_EQ(cuMemHostAlloc(reinterpret_cast<void**>(&gate_), sizeof(*gate_), 0), CUDA_SUCCESS);
 }
 
-// Errors of arguments are the call's own.
+// An error of a call's arguments affects no later call.
 TEST_F(FaultTest, ErrorsOfCallsDoNotStay) {
   EXPECT_EQ(LaunchStore(reinterpret_cast<CUstream>(module_), word_, 1), CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(cuMemFree(word_ + 1), CUDA_ERROR_INVALID_VALUE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions and kernels: where they are from, whether they are loaded, and how many blocks of them fit (Driver API,
-// Execution Control, Library Management, Occupancy).
+// Functions and kernels: their images, whether they are loaded, and how many of their blocks fit (Driver API, Execution
+// Control, Library Management, Occupancy).
 #include <algorithm>
 
 #include "driver/programs.h"
@@ -10,7 +10,7 @@
 namespace callout::software_gpu {
 namespace {
 
-// As cuOccupancyMaxActiveBlocksPerMultiprocessor counts: by threads, blocks, registers and shared memory.
+// Counts blocks as cuOccupancyMaxActiveBlocksPerMultiprocessor does: by threads, blocks, registers and shared memory.
 int BlocksOfMultiprocessor(const CUkern_st& kernel, int block, size_t dynamic_shared) {
   const int threads = (block + 31) / 32 * 32;
   const size_t shared = static_cast<size_t>(kernel.static_shared) + dynamic_shared + kReservedSharedBytes;

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what cuda.h and cudaTypedefs.h say of the driver's names as C++, for the build of libcuda.so.1.
+"""Writes C++ from the declarations in cuda.h and cudaTypedefs.h, for the build of libcuda.so.1.
 
 Usage: python generate_symbols.py INCLUDE_DIR OUT_DIR COMPILER...
 
-defaults.cc        every name that cuda.h declares, as a weak function that says that it is not there
-per_thread.cc      the names with _ptsz and _ptds: the same functions for streams that are the thread's own by default
+defaults.cc        every name that cuda.h declares, as a weak function that reports that it is missing
+per_thread.cc      the names with _ptsz and _ptds: they call the functions, with the thread's own stream as the null stream
 symbol_table.inc   for cuGetProcAddress: X(name, CUDA version of the signature, symbol, symbol for per-thread streams),
                    and Y where the version has no type of its own
 error_table.inc    X(error) for each error of CUresult
@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 
 HEAD = "// SPDX-License-Identifier: Apache-2.0\n//\n// Written by generate_symbols.py.\n"
-# Where a name of the header's macros leads elsewhere than to the next number.
+# Names that the header's macros map to another function than the one with the next number.
 ELSEWHERE = {("cuGraphInstantiate", 12000): "cuGraphInstantiateWithFlags"}
 
 
@@ -28,13 +28,13 @@ def preprocess(compiler: list[str], include: str) -> str:
 
 
 def functions_of(text: str) -> dict[str, str]:
-    """The parameters of each function."""
+    """Returns the parameters of each function."""
     found = re.finditer(r"\bCUresult\s+(cu\w+)\s*\(([^;]*)\)\s*;", text)
     return {match[1]: " ".join(match[2].split()) for match in found}
 
 
 def versions_of(text: str) -> dict[tuple[str, str], list[int]]:
-    """The CUDA versions of the signatures of each name, for ("cuMemcpy", "_ptds") among others."""
+    """Returns the CUDA versions of each name's signatures, by name and suffix, such as ("cuMemcpy", "_ptds")."""
     versions = defaultdict(list)
     for match in re.finditer(r"\*\s*PFN_(cu\w+?)_v(\d+)(_ptsz|_ptds)?\)\s*\(", text):
         versions[match[1], match[3] or ""].append(int(match[2]))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A cubin has a section `.nv.info.<kernel>` for each kernel: records of a format byte, an attribute byte and two bytes
-// that are a value, or the length of what follows.
+// Reads cubins and fat binaries. A cubin has a section `.nv.info.<kernel>` for each kernel, with records of a format
+// byte, an attribute byte and two bytes that are a value or the length of the data that follows.
 #include "driver/gpu_images.h"
 
 #include <elf.h>
@@ -18,7 +18,7 @@ constexpr int kCudaMachine = 190;  // EM_CUDA
 constexpr std::string_view kInfo = ".nv.info.";
 constexpr uint8_t kWithLength = 4;
 constexpr uint8_t kParameter = 0x17;
-constexpr uint8_t kLargeParameter = 0x45;  // of kernels with more than about 4 KB of them
+constexpr uint8_t kLargeParameter = 0x45;  // the attribute in kernels with more than about 4 KB of parameters
 
 struct InfoRecord {
   uint8_t format;
@@ -30,7 +30,7 @@ struct Parameter {
   uint32_t index;
   uint16_t place;
   uint16_t offset;
-  uint32_t packed;  // the size is above bit 18; of large ones, below bit 24
+  uint32_t packed;  // the size is above bit 18; for large parameters, below bit 24
 };
 
 template <typename T>
@@ -57,11 +57,11 @@ std::vector<size_t> ParametersIn(const char* section, size_t bytes) {
   return ordered;
 }
 
-// A fat binary: a head, and entries with heads of their own.
+// A fat binary has a head, and entries with heads of their own.
 constexpr uint32_t kFatWrapper = 0x466243b1;
 constexpr uint32_t kFatBinary = 0xba55ed50;
 constexpr uint16_t kFatPtx = 1;
-constexpr uint64_t kFatCompressed = 0xa000;  // LZ4, and Zstandard
+constexpr uint64_t kFatCompressed = 0xa000;  // LZ4, or Zstandard
 
 struct FatHead {
   uint32_t magic;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What cubins say of their kernels. Their code is for GPUs; here it only has a name and parameters.
+// Reads the kernels that cubins declare. Cubins hold code for GPUs; here only the kernels' names and parameters are
+// used.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +17,13 @@ struct GpuKernel {
   std::vector<size_t> parameter_bytes;
 };
 
-/// The text of PTX, or the PTX in a fat binary, the newest that fits. Empty for other images.
+/// Sets `text` to the PTX text, or to the newest fitting PTX in a fat binary. Sets it to "" for other images.
 CUresult FindPtx(const void* image, std::string* text, std::string* problem);
 
-/// True for what a GPU's driver would take: a cubin, or PTX.
+/// True for an image that a GPU's driver would accept: a cubin, or PTX.
 bool IsGpuImage(const void* image);
 
-/// Kernels of a cubin; none of PTX.
+/// Returns the kernels of a cubin; none for PTX.
 std::vector<GpuKernel> KernelsOf(const void* image);
 
 }  // namespace callout::software_gpu

@@ -81,7 +81,7 @@ CUgraphNode FindCycle(const CUgraph_st& graph) {
       if (--open[after] == 0) ready.push_back(after);
     }
   }
-  // What is left lies on a cycle or behind one: going back from it ends in the cycle.
+  // Each node left lies on a cycle or behind one, so a walk back from any of them ends in a cycle.
   if (open.empty()) return nullptr;
   CUgraphNode node = open.begin()->first;
   for (size_t steps = 0; steps < graph.nodes.size(); ++steps) {

@@ -24,7 +24,7 @@ CUresult CheckPlace(State& state, const Place& place, Edges* edges) {
   return ReadEdges(state, place.graph, place.dependencies, place.data, place.count, edges);
 }
 
-// Adds a node whose work `make` makes, once it is known that there is a place for it.
+// Adds a node once its place is checked. `make` makes the node's work.
 template <typename Make>
 CUresult AddAt(const char* function, unsigned needs, const Place& place, CUgraphNodeType type, Make make) {
   const Call call(function, needs);
@@ -86,7 +86,7 @@ extern "C" CUresult cuGraphDestroy(CUgraph graph) {
   const Call call("cuGraphDestroy", kInitialized);
   if (call.refused()) return call.result();
   if (!call.state().graphs.contains(graph)) return CUDA_ERROR_INVALID_VALUE;
-  // Bodies are destroyed with their nodes, and graphs that are recorded when the recording ends.
+  // Nodes destroy their bodies, and the end of a recording releases its graph.
   if (graph->owner != nullptr || graph->captures != 0) return CUDA_ERROR_INVALID_VALUE;
   DeleteGraph(call.state(), graph);
   return CUDA_SUCCESS;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What may change in an executable graph (Driver API, cuGraphExecUpdate, and the functions that set parameters of one
-// node).
+// The rules for changes in an executable graph (Driver API, cuGraphExecUpdate, and the functions that set one node's
+// parameters).
 #include "driver/graph_exec.h"
 
 namespace callout::software_gpu {
@@ -29,7 +29,7 @@ CUgraphExecUpdateResult CompareKernels(const KernelWork& before, const KernelWor
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
-// Kinds and contexts of the operands stay, and so does what has more than one row.
+// The kinds and contexts of the operands must stay, and copies of more than one row must stay unchanged.
 bool IsSameCopy(const CopyWork& before, const CopyWork& after) {
   const auto& [old, old_context, old_from, old_to] = before;
   const auto& [now, now_context, now_from, now_to] = after;
@@ -49,7 +49,7 @@ bool IsWait(CUstreamBatchMemOpType type) {
   return type == CU_STREAM_MEM_OP_WAIT_VALUE_32 || type == CU_STREAM_MEM_OP_WAIT_VALUE_64;
 }
 
-// Driver API, cuGraphExecNodeSetParams: addresses, values, and which comparison a wait makes.
+// Driver API, cuGraphExecNodeSetParams: addresses, values, and the comparison of a wait may change.
 bool IsSameBatch(const BatchWork& before, const BatchWork& after) {
   if (before.context != after.context || before.operations.size() != after.operations.size()) return false;
   for (size_t i = 0; i < before.operations.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuGraphDebugDotPrint: a graph as Graphviz reads it.
+// cuGraphDebugDotPrint: writes a graph in Graphviz's format.
 #include <fstream>
 #include <sstream>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Edges of graphs, and lists of what is in them.
+// Tests edges of graphs, and lists of nodes and edges.
 #include "driver/graph_fixture.h"
 
 namespace callout::software_gpu {
@@ -8,7 +8,7 @@ namespace {
 
 using GraphEdgesTest = GraphFixture;
 
-// Driver API, cuGraphAddNode: dependencies may not have duplicates, and are of the same graph.
+// Driver API, cuGraphAddNode: dependencies must be nodes of the graph, without duplicates.
 TEST_F(GraphEdgesTest, DependenciesAreNodesOfTheGraphWithoutDuplicates) {
   CUgraph graph = Graph();
   CUgraph other = Graph();
@@ -20,7 +20,8 @@ TEST_F(GraphEdgesTest, DependenciesAreNodesOfTheGraphWithoutDuplicates) {
   EXPECT_EQ(cuGraphAddEmptyNode(&added, graph, &foreign, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
-// Driver API, cuGraphAddDependencies and cuGraphRemoveDependencies: existing and missing edges are errors.
+// Driver API, cuGraphAddDependencies and cuGraphRemoveDependencies: adding an existing edge and removing a missing one
+// are errors.
 TEST_F(GraphEdgesTest, EdgesAreAddedOnceAndRemovedOnce) {
   CUgraph graph = Graph();
   CUgraphNode first = Append(graph, 1);
@@ -31,7 +32,7 @@ TEST_F(GraphEdgesTest, EdgesAreAddedOnceAndRemovedOnce) {
   EXPECT_EQ(cuGraphRemoveDependencies(graph, &first, &second, nullptr, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
-// Driver API, cuGraphGetNodes: what does not fit is left out, what is left over is null.
+// Driver API, cuGraphGetNodes: entries that do not fit are left out, and entries left over are set to null.
 TEST_F(GraphEdgesTest, ListsAreCutAndFilled) {
   CUgraph graph = Graph();
   CUgraphNode first = Append(graph, 1);
@@ -59,8 +60,8 @@ TEST_F(GraphEdgesTest, ListsAreCutAndFilled) {
   EXPECT_EQ(nodes[0], second);
 }
 
-// Driver API, CUgraphDependencyType and cuGraphGetEdges: programmatic edges are between kernels, have a port, and are
-// not read without their data.
+// Driver API, CUgraphDependencyType and cuGraphGetEdges: programmatic edges connect kernels, have a port, and cannot be
+// queried without their data.
 TEST_F(GraphEdgesTest, ProgrammaticEdgesAreBetweenKernels) {
   CUgraph graph = Graph();
   CUgraphNode first = Append(graph, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Executable graphs: how they are made, launched and destroyed.
+// Makes, launches and destroys executable graphs.
 #include "driver/graph_exec.h"
 
 #include <utility>
@@ -65,7 +65,7 @@ Refused CheckForExec(State& state, CUgraph graph, unsigned long long flags) {
   if (HasUnusedHandle(*graph)) {
     return {CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED, nullptr};
   }
-  // CUgraphNodeType: one executable graph at a time of a graph with conditional nodes.
+  // CUgraphNodeType: a graph with conditional nodes has at most one executable graph at a time.
   if (!graph->instance.expired() && HasNode(*graph, CU_GRAPH_NODE_TYPE_CONDITIONAL)) return wrong;
   Refused dead{CUDA_SUCCESS, CUDA_GRAPH_INSTANTIATE_ERROR, nullptr};
   dead.code = CheckAlive(state, *graph, &dead.node);
@@ -81,7 +81,7 @@ CUgraphExec MakeExec(State& state, CUgraph graph, unsigned long long flags) {
   return exec;
 }
 
-// Each launch is behind what the stream has and behind the launch before it, wherever that was (Driver API,
+// Queues a launch behind the stream's work and behind the previous launch, on whatever stream that was (Driver API,
 // cuGraphLaunch).
 CUresult QueueLaunch(State& state, CUgraphExec exec, CUstream stream) {
   if (const CUresult refused = RefuseCaptured(state, stream); refused != CUDA_SUCCESS) return refused;
@@ -92,7 +92,7 @@ CUresult QueueLaunch(State& state, CUgraphExec exec, CUstream stream) {
   return CUDA_SUCCESS;
 }
 
-// A launch that is recorded is a child graph with the parameters that it has now.
+// Records a launch as a child graph with the executable graph's current parameters.
 CUresult RecordLaunch(State& state, CUgraphExec exec, CUstream stream) {
   if (HasNode(*exec->graph, CU_GRAPH_NODE_TYPE_CONDITIONAL)) {
     return InvalidateCapture(stream, state.Refuse("a recorded launch of a graph with conditional nodes"));
@@ -128,7 +128,7 @@ std::shared_ptr<const CUgraph_st> TakeLaunch(CUgraphExec exec) {
 }
 
 void ReplaceGraph(CUgraphExec exec, const CUgraph_st& graph) {
-  std::map<uint64_t, CUgraphNode> pairs;  // nodes of the exec's graph and of the new one
+  std::map<uint64_t, CUgraphNode> pairs;  // from nodes of the executable graph to nodes of the new graph
   Copies copies;
   std::unique_ptr<CUgraph_st> replacement = CopyGraph(graph, &copies);
   std::vector<CUgraphNode> before;
@@ -147,7 +147,7 @@ void ReplaceGraph(CUgraphExec exec, const CUgraph_st& graph) {
 extern "C" CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
   const Call call("cuGraphInstantiateWithFlags", kContext);
   if (call.refused()) return call.result();
-  // CUgraphInstantiate_flags: an upload is for cuGraphInstantiateWithParams alone.
+  // CUgraphInstantiate_flags: the upload flag is allowed only for cuGraphInstantiateWithParams.
   if (exec == nullptr || (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0) return CUDA_ERROR_INVALID_VALUE;
   const Refused refused = CheckForExec(call.state(), graph, flags);
   if (refused.code == CUDA_SUCCESS) *exec = MakeExec(call.state(), graph, flags);
@@ -217,7 +217,7 @@ extern "C" CUresult cuGraphExecDestroy(CUgraphExec exec) {
   const Call call("cuGraphExecDestroy", kInitialized);
   if (call.refused()) return call.result();
   if (call.state().graph_execs.erase(exec) == 0) return CUDA_ERROR_INVALID_VALUE;
-  delete exec;  // what is in flight has its own copy
+  delete exec;  // launches in flight have copies of their own
   return CUDA_SUCCESS;
 }
 

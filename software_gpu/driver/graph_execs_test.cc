@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Executable graphs: how they are made, updated, launched and destroyed. In brackets or behind "Driver API": the
-// section of CUDA's documents that states the rule.
+// Tests how executable graphs are made, updated, launched and destroyed. Each comment begins with the section of CUDA's
+// documents that states the rule.
 #include <string>
 
 #include "driver/graph_fixture.h"
@@ -24,7 +24,8 @@ class GraphExecTest : public GraphFixture {
   }
 };
 
-// Driver API, cuGraphInstantiateWithParams: a cycle is an invalid structure, and one of its nodes is told.
+// Driver API, cuGraphInstantiateWithParams: a cycle is an invalid structure, and the call returns one of the cycle's
+// nodes.
 TEST_F(GraphExecTest, CyclesAreFoundWhenAGraphIsInstantiated) {
   CUgraph graph = Graph();
   Append(graph, 9);
@@ -44,7 +45,7 @@ TEST_F(GraphExecTest, FlagsAreKnownAndReadBack) {
   CUgraph graph = Graph();
   CUgraphExec exec = nullptr;
   EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 64), CUDA_ERROR_INVALID_VALUE);
-  // CUgraphInstantiate_flags: for cuGraphInstantiateWithParams alone.
+  // CUgraphInstantiate_flags: the upload flag is allowed only for cuGraphInstantiateWithParams.
   EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH),
             CUDA_ERROR_NOT_SUPPORTED);
@@ -53,13 +54,14 @@ TEST_F(GraphExecTest, FlagsAreKnownAndReadBack) {
   params.hUploadStream = stream_;
   ASSERT_EQ(cuGraphInstantiateWithParams(&exec, graph, &params), CUDA_SUCCESS);
   EXPECT_EQ(params.result_out, CUDA_GRAPH_INSTANTIATE_SUCCESS);
-  // Driver API, cuGraphExecGetFlags: the upload is not told.
+  // Driver API, cuGraphExecGetFlags: the flags do not include the upload.
   cuuint64_t flags = 0;
   ASSERT_EQ(cuGraphExecGetFlags(exec, &flags), CUDA_SUCCESS);
   EXPECT_EQ(flags, cuuint64_t{CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY});
 }
 
-// Driver API, cuGraphExecKernelNodeSetParams: only future launches are affected, and the graph's node is not.
+// Driver API, cuGraphExecKernelNodeSetParams: the call affects later launches only, and not the node of the original
+// graph.
 TEST_F(GraphExecTest, UpdatesDoNotTouchLaunchesInFlight) {
   CUgraph graph = Graph();
   CUgraphNode node = Append(graph, 1);
@@ -84,7 +86,7 @@ TEST_F(GraphExecTest, LaunchesOfOneGraphFollowEachOtherOnTwoStreams) {
   CUstream blocked = nullptr;
   ASSERT_EQ(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
   ASSERT_EQ(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-  // The first launch waits for a value that comes after the second launch was queued and could have run.
+  // The first launch waits for a value that is written after the second launch was queued and could have run.
   ASSERT_EQ(cuStreamWaitValue32(stream_, word_, 1, CU_STREAM_WAIT_VALUE_EQ), CUDA_SUCCESS);
   ASSERT_EQ(cuGraphLaunch(exec, stream_), CUDA_SUCCESS);
   ASSERT_EQ(SetAppend(exec, node, 2), CUDA_SUCCESS);
@@ -95,7 +97,7 @@ TEST_F(GraphExecTest, LaunchesOfOneGraphFollowEachOtherOnTwoStreams) {
   EXPECT_EQ(Log(), (Words{1, 2}));
 }
 
-// Driver API, cuGraphExecDestroy: in flight it is freed on completion.
+// Driver API, cuGraphExecDestroy: an executable graph in flight is freed on completion.
 TEST_F(GraphExecTest, AGraphMayBeDestroyedInFlight) {
   CUgraph graph = Graph();
   Append(graph, 1);
@@ -111,7 +113,7 @@ TEST_F(GraphExecTest, AGraphMayBeDestroyedInFlight) {
   EXPECT_EQ(software_gpu_control()->live(kSoftwareGpuGraphExec), 0);
 }
 
-// Driver API, cuGraphNodeSetEnabled: disabled nodes are empty ones; for kernels, sets and copies.
+// Driver API, cuGraphNodeSetEnabled: disabled nodes act as empty ones; kernels, sets and copies can be disabled.
 TEST_F(GraphExecTest, DisabledNodesDoNothing) {
   CUgraph graph = Graph();
   CUgraphNode first = Append(graph, 1);
@@ -131,7 +133,7 @@ TEST_F(GraphExecTest, DisabledNodesDoNothing) {
   EXPECT_EQ(Log(), (Words{2, 3, 2}));
 }
 
-// Driver API, cuGraphExecKernelNodeSetParams: the node is one of the graph that was instantiated, and still there.
+// Driver API, cuGraphExecKernelNodeSetParams: the node must be one of the graph that was instantiated, and still exist.
 TEST_F(GraphExecTest, NodesAreThoseOfTheGraphThatWasInstantiated) {
   CUgraph graph = Graph();
   CUgraphNode node = Append(graph, 1);
@@ -145,7 +147,7 @@ TEST_F(GraphExecTest, NodesAreThoseOfTheGraphThatWasInstantiated) {
   EXPECT_EQ(SetAppend(exec, node, 2), CUDA_ERROR_INVALID_VALUE);
 }
 
-// Driver API, cuGraphExecMemcpyNodeSetParams: one row before and after, in memory of the same kind and context.
+// Driver API, cuGraphExecMemcpyNodeSetParams: old and new copies have one row, in memory of the same kind and context.
 TEST_F(GraphExecTest, CopiesKeepTheKindOfTheirMemory) {
   uint32_t host = 7;
   CUDA_MEMCPY3D copy = {};
@@ -172,7 +174,7 @@ TEST_F(GraphExecTest, CopiesKeepTheKindOfTheirMemory) {
   EXPECT_EQ(cuGraphExecMemcpyNodeSetParams(exec, node, &changed, context_), CUDA_ERROR_INVALID_VALUE);
 }
 
-// Driver API, cuGraphExecMemsetNodeSetParams: of sets with rows only the address and the value change.
+// Driver API, cuGraphExecMemsetNodeSetParams: for sets with several rows only the address and the value may change.
 TEST_F(GraphExecTest, SetsWithRowsKeepTheirShape) {
   CUDA_MEMSET_NODE_PARAMS set = {.dst = log_, .pitch = 8, .value = 1, .elementSize = 4, .width = 1, .height = 2};
   CUgraph graph = Graph();
@@ -185,7 +187,7 @@ TEST_F(GraphExecTest, SetsWithRowsKeepTheirShape) {
   EXPECT_EQ(cuGraphExecMemsetNodeSetParams(exec, node, &set, context_), CUDA_ERROR_INVALID_VALUE);
 }
 
-// Driver API, cuGraphExecUpdate: what is told when topologies differ.
+// Driver API, cuGraphExecUpdate: the result shows where the topologies differ.
 TEST_F(GraphExecTest, UpdatesTellWhereTopologiesDiffer) {
   CUgraph graph = Graph();
   CUgraphNode first = Append(graph, 1);
@@ -231,7 +233,8 @@ TEST_F(GraphExecTest, UpdatesTellWhichNodeHasAnotherType) {
   EXPECT_EQ(Log(), Words{1});
 }
 
-// Driver API, cuGraphExecUpdate: a cooperative node stays one; the priority stays where the flag asks for it.
+// Driver API, cuGraphExecUpdate: a cooperative node must stay cooperative, and the priority stays where the flag asks
+// for that.
 TEST_F(GraphExecTest, UpdatesKeepCooperationAndPriority) {
   CUgraph graph = Graph();
   Append(graph, 1);
@@ -264,13 +267,13 @@ TEST_F(GraphExecTest, AnUpdateGivesTheParametersOfTheOtherGraph) {
   EXPECT_EQ(Update(exec, other, CUDA_SUCCESS).result, CU_GRAPH_EXEC_UPDATE_SUCCESS);
   ASSERT_EQ(cuGraphDestroy(other), CUDA_SUCCESS);
   Run(exec);
-  // The nodes are still known by those of the first graph.
+  // The nodes of the first graph still identify the executable graph's nodes.
   ASSERT_EQ(SetAppend(exec, node, 3), CUDA_SUCCESS);
   Run(exec);
   EXPECT_EQ(Log(), (Words{2, 3}));
 }
 
-// Driver API, cuGraphExecChildGraphNodeSetParams.
+// Driver API, cuGraphExecChildGraphNodeSetParams: the new child must have the topology of the old one.
 TEST_F(GraphExecTest, ChildrenOfTheSameTopologyAreExchanged) {
   CUgraph child = Graph();
   CUgraphNode below = Append(child, 1);
@@ -317,7 +320,7 @@ TEST_F(GraphExecTest, AFailingNodeEndsTheLaunchAndTheContext) {
   CUgraphExec exec = Instantiate(graph);
   ASSERT_EQ(cuGraphLaunch(exec, stream_), CUDA_SUCCESS);
   EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_ERROR_ILLEGAL_ADDRESS);
-  // Nobody waits for ever for what was not recorded.
+  // A wait for an event that was never recorded must not hang.
   EXPECT_EQ(cuEventSynchronize(event), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests of graphs and captures: a device with kernels of testdata/kernels.cc. The tests call the driver by CUDA's
-// names, as programs do.
+// Fixture for tests of graphs and captures: a device with the kernels of testdata/kernels.cc. The tests call the driver
+// by CUDA's names, as programs do.
 #pragma once
 
 #include <cuda.h>
@@ -30,7 +30,7 @@ class GraphFixture : public testing::Test {
     std::ifstream file(CALLOUT_SOFTWARE_GPU_IMAGE, std::ios::binary);
     image_.assign(std::istreambuf_iterator<char>(file), {});
     ASSERT_EQ(cuLibraryLoadData(&library_, image_.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), CUDA_SUCCESS);
-    // Now: a function that is loaded while a stream is recorded ends the recording.
+    // All functions are loaded now: loading one while a stream is recorded ends the recording.
     for (const char* name : {"append", "set_conditional", "count_down", "fault"}) {
       CUkernel kernel = nullptr;
       ASSERT_EQ(cuLibraryGetKernel(&kernel, library_, name), CUDA_SUCCESS);
@@ -45,7 +45,7 @@ class GraphFixture : public testing::Test {
 
   CUfunction Function(const std::string& name) { return functions_.at(name); }
 
-  // Keeps the values that a kernel's parameters point to.
+  // Keeps the values to which a kernel's parameters point.
   struct Parameters {
     uint64_t first;
     uint64_t second;
@@ -67,7 +67,7 @@ class GraphFixture : public testing::Test {
     return graph;
   }
 
-  // A node that writes `value` to the end of the log.
+  // Adds a node that appends `value` to the log.
   CUgraphNode Append(CUgraph graph, uint32_t value, std::vector<CUgraphNode> after = {}) {
     Parameters parameters{log_, value};
     const CUDA_KERNEL_NODE_PARAMS params = Kernel("append", parameters);
@@ -81,7 +81,7 @@ class GraphFixture : public testing::Test {
     return cuLaunchKernel(Function("append"), 1, 1, 1, 1, 1, 1, 0, stream, parameters.pointers, nullptr);
   }
 
-  // Kernel nodes that set a condition.
+  // Adds a kernel node that sets a condition.
   CUgraphNode AddSetter(CUgraph graph, const char* kernel, CUgraphConditionalHandle handle,
                         std::vector<CUgraphNode> after = {}) {
     Parameters parameters{handle, word_};
@@ -133,7 +133,7 @@ class GraphFixture : public testing::Test {
     EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
   }
 
-  // What append kernels wrote since the last Clear().
+  // Returns the words that append kernels wrote since the last Clear().
   std::vector<uint32_t> Log() {
     std::vector<uint32_t> words(kLogBytes / 4);
     EXPECT_EQ(cuMemcpyDtoHAsync(words.data(), log_, kLogBytes, stream_), CUDA_SUCCESS);

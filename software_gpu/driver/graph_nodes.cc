@@ -7,11 +7,11 @@
 namespace callout::software_gpu {
 namespace {
 
-// Device memory may have no context: mapped memory has none.
+// True for pageable host memory. Mapped device memory has no context either, so the type is checked as well.
 bool IsPageable(const Operand& operand) { return operand.type == CU_MEMORYTYPE_HOST && operand.context == nullptr; }
 
-// Driver API, CUDA_CONDITIONAL_NODE_PARAMS: what the graphs of a conditional node may hold, at any level; Programming
-// Guide, Conditional Graph Nodes: their copies know device memory and pinned memory only.
+// Checks a node in the body of a conditional node, at any level (Driver API, CUDA_CONDITIONAL_NODE_PARAMS). Copies
+// there may use device memory and pinned memory only (Programming Guide, Conditional Graph Nodes).
 CUresult CheckInBody(CUcontext context, CUgraphNodeType type, const Work* work) {
   switch (type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -48,7 +48,7 @@ CUresult CheckNode(const CUgraph_st& graph, const Edges& after, const NewNode& n
   return graph.conditional != nullptr ? CheckBodies(graph.conditional, node) : CUDA_SUCCESS;
 }
 
-// A graph that was to be moved stays its caller's.
+// Returns a graph that was to be moved to its caller.
 void ReturnMoved(NewNode& node) {
   for (auto& body : node.bodies) {
     if (!body->moved) continue;
@@ -71,7 +71,7 @@ bool IsBelow(CUgraph graph, CUgraph above) {
   return false;
 }
 
-// Handles belong to a graph, and to the graphs below it.
+// Finds a handle's condition. A handle belongs to a graph and to the graphs below it.
 std::shared_ptr<Condition> FindCondition(CUgraph graph, CUgraphConditionalHandle handle) {
   for (; graph != nullptr; graph = graph->owner != nullptr ? graph->owner->graph : nullptr) {
     if (const auto found = graph->conditions.find(handle); found != graph->conditions.end()) return found->second;

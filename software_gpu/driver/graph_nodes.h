@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How nodes get into graphs, by calls and by captures, and out of them. With the mutex of State held.
+// Adds nodes to graphs, by calls and by captures, and removes them. All functions require the mutex of State.
 #pragma once
 
 #include "driver/graph.h"
@@ -9,36 +9,37 @@
 
 namespace callout::software_gpu {
 
-/// What a node is to be.
+/// A node that is to be added.
 struct NewNode {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   WorkPtr work = {};
   std::vector<std::unique_ptr<CUgraph_st>> bodies = {};
-  /// A recorded launch that need not wait for the end of the kernels before it.
+  /// True for a recorded launch that need not wait for the end of the kernels before it.
   bool programmatic = false;
 };
 
-/// Checks the dependencies, and what a conditional body may hold.
+/// Adds a node. Checks the dependencies, and that a conditional body may hold the node.
 CUresult AddNode(State& state, CUgraph graph, const Edges& after, NewNode node, CUgraphNode* added);
 
-/// CUDA_ERROR_INVALID_VALUE if a node is not of the graph or comes twice. `data` may be null.
+/// Reads edges from the caller's arrays. Returns CUDA_ERROR_INVALID_VALUE if a node is not of the graph or occurs
+/// twice. `data` may be null.
 CUresult ReadEdges(State& state, CUgraph graph, const CUgraphNode* nodes, const CUgraphEdgeData* data, size_t count,
                    Edges* edges);
 
-/// The body of a child graph node: a copy of `child`, or itself.
+/// Makes the body of a child graph node: a copy of `child`, or `child` itself.
 CUresult MakeChild(State& state, CUgraph parent, CUgraph child, CUgraphChildGraphNodeOwnership ownership,
                    NewNode* node);
 
-/// The node and its bodies.
+/// Makes a conditional node and its bodies.
 CUresult MakeConditional(State& state, CUgraph parent, CUDA_CONDITIONAL_NODE_PARAMS* params, NewNode* node);
 
 CUgraph NewGraph(State& state);
-/// The graph of a caller that the graph is below, or itself.
+/// Returns the caller's graph above `graph`, or `graph` itself.
 CUgraph RootOf(CUgraph graph);
-/// Makes handles of a graph, of its nodes, and of all below it; and the reverse.
+/// Register and Unregister add and remove the handles of a graph, its nodes, and everything below it.
 void Register(State& state, CUgraph graph);
 void Unregister(State& state, CUgraph graph);
-/// Unregisters and deletes.
+/// Unregisters the graph and deletes it.
 void DeleteGraph(State& state, CUgraph graph);
 
 }  // namespace callout::software_gpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that read and change the parameters of a graph's nodes. Executable graphs do not follow.
+// The functions that read and change the parameters of a graph's nodes. Changes do not affect executable graphs.
 #include <cstring>
 #include <utility>
 
@@ -52,7 +52,7 @@ CUresult SetAny(const Call& call, const CUgraphNode_st& node, const CUgraphNodeP
   return fixed ? CUDA_ERROR_NOT_SUPPORTED : MakeWork(call.state(), call.context(), params, work);
 }
 
-// The kernel's launch is prepared anew: a cooperative one is checked as such.
+// Prepares the kernel's launch again with new attributes: a cooperative launch has checks of its own.
 CUresult SetAttributes(const Call& call, CUgraphNode node, const KernelAttributes& attributes) {
   WorkPtr work;
   const KernelWork& before = node->As<KernelWork>();

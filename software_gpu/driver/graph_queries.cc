@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that ask what is in a graph, and that change its edges.
+// The functions that list the contents of a graph, and that change its edges.
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +10,8 @@
 namespace callout::software_gpu {
 namespace {
 
-// Driver API, cuGraphGetNodes: without an array the number; otherwise as many as fit, and null in what is left.
+// Driver API, cuGraphGetNodes: without an array, returns the number; otherwise as many nodes as fit, and null in the
+// rest.
 void GiveNodes(const std::vector<CUgraphNode>& found, CUgraphNode* out, size_t* count) {
   if (out == nullptr) {
     *count = found.size();
@@ -239,7 +240,7 @@ extern "C" CUresult cuGraphDestroyNode(CUgraphNode node) {
   State& state = call.state();
   if (!state.graph_nodes.contains(node)) return CUDA_ERROR_INVALID_VALUE;
   CUgraph graph = node->graph;
-  // Driver API, cuStreamGetCaptureInfo: a graph that is recorded loses no nodes.
+  // Driver API, cuStreamGetCaptureInfo: no node is removed from a graph that is recorded.
   if (graph->captures != 0) return CUDA_ERROR_INVALID_VALUE;
   for (const auto& other : graph->nodes) {
     std::erase_if(other->after, [&](const Edge& edge) { return edge.from == node; });

@@ -30,7 +30,7 @@ void GraphRun::Abandon() {
 }
 
 CUresult GraphRun::Run() {
-  // The values at the beginning of an execution (Driver API, cuGraphConditionalHandleCreate).
+  // Each execution begins with the handles' default launch values (Driver API, cuGraphConditionalHandleCreate).
   VisitNodes(*graph_, [](const CUgraphNode_st& node) {
     if (node.type != CU_GRAPH_NODE_TYPE_CONDITIONAL) return;
     Condition& condition = *node.As<ConditionalWork>().condition;

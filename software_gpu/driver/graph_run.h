@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one launch of an executable graph does, in the thread of its stream.
+// One launch of an executable graph, which runs in the thread of its stream.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace callout::software_gpu {
 
-/// Runs each node after those that it depends on, one at a time: in the order of their making or, with a seed, in a
-/// random one, so that an edge that is missing shows. A wait for an event comes after whatever else may run, so that
-/// what it waits for is not behind it.
+/// Runs each node after the nodes on which it depends, one at a time: in the order of their making or, with a seed, in
+/// a random order, so that a missing edge shows. A wait for an event runs only when no other node can run, so that the
+/// work for which it waits is not behind it.
 class GraphRun {
  public:
-  /// With the mutex of State held: events that are waited for are those recorded so far, and the graph's own records
-  /// are made.
+  /// Requires the mutex of State. Waits of the graph wait for the latest records of their events so far, and the
+  /// graph's own records are made now.
   GraphRun(std::shared_ptr<const CUgraph_st> graph, std::optional<uint64_t> seed);
 
-  /// Without the mutex. **Blocks until** all nodes ran, or one failed, whose error it returns.
+  /// Runs the graph, without the mutex. **Blocks until** all nodes ran, or one failed, whose error it returns.
   CUresult Run();
-  /// Instead of Run(), in a context that failed before.
+  /// Replaces Run() in a context that failed before.
   void Abandon();
 
  private:
@@ -37,10 +37,10 @@ class GraphRun {
 
   std::shared_ptr<const CUgraph_st> graph_;
   std::optional<std::mt19937_64> random_;
-  std::map<uint64_t, Mark> marks_;  // of the nodes of events, by their id
+  std::map<uint64_t, Mark> marks_;  // of the event nodes, by their id
 };
 
-/// Without the mutex.
+/// Perform the work of one node, without the mutex.
 CUresult PerformCopy(const CUDA_MEMCPY3D& copy);
 CUresult PerformSet(const CUDA_MEMSET_NODE_PARAMS& set);
 CUresult PerformHost(const CUDA_HOST_NODE_PARAMS& host);

@@ -10,7 +10,7 @@
 namespace callout::software_gpu {
 namespace {
 
-// Exchanges the parameters of a node, as `make` makes them, for later launches.
+// Replaces the parameters of a node for later launches. `make` makes the new parameters.
 template <typename Make>
 CUresult SetInExec(const char* function, unsigned needs, CUgraphExec exec, CUgraphNode handle, CUgraphNodeType type,
                    Make make) {
@@ -26,7 +26,7 @@ CUresult SetInExec(const char* function, unsigned needs, CUgraphExec exec, CUgra
   return CUDA_SUCCESS;
 }
 
-// Driver API, cuGraphExecMemcpyNodeSetParams: before and after it is one row.
+// Driver API, cuGraphExecMemcpyNodeSetParams: the old copy and the new one must have one row.
 CUresult MakeRow(State& state, CUcontext context, const CUDA_MEMCPY3D& params, const CUgraphNode_st& node,
                  WorkPtr* work) {
   const CUDA_MEMCPY3D& before = node.As<CopyWork>().params;
@@ -36,12 +36,12 @@ CUresult MakeRow(State& state, CUcontext context, const CUDA_MEMCPY3D& params, c
   return MakeCopyWork(state, context, params, work);
 }
 
-// A child graph or a body of the same topology takes the place of what the node has.
+// Replaces a child graph or a body by one of the same topology.
 CUresult SetChild(State& state, CUgraphExec exec, CUgraphNode node, CUgraph child) {
   if (!state.graphs.contains(child) || child->captures != 0) return CUDA_ERROR_INVALID_VALUE;
   const auto compared = CompareGraphs(*node->bodies.front(), *child, exec->flags);
   if (compared.result != CU_GRAPH_EXEC_UPDATE_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
-  // The nodes stay: handles of them are known. Their parameters are exchanged.
+  // The nodes stay, because callers have their handles. Only their parameters are replaced.
   std::vector<CUgraphNode> now;
   VisitNodes(*child, [&](CUgraphNode_st& below) { now.push_back(&below); });
   size_t next = 0;
@@ -85,7 +85,7 @@ CUresult SetEvent(const char* function, CUgraphExec exec, CUgraphNode node, CUgr
       [&](const Call& call, const CUgraphNode_st&, WorkPtr* work) { return MakeEventWork(call.state(), event, work); });
 }
 
-// Driver API, cuGraphNodeSetEnabled: which nodes know it.
+// True for nodes that can be disabled (Driver API, cuGraphNodeSetEnabled).
 bool HasSwitch(CUgraphNodeType type) {
   return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMSET || type == CU_GRAPH_NODE_TYPE_MEMCPY;
 }
@@ -190,7 +190,7 @@ extern "C" CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgrap
   if (info == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *info = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr, nullptr};
   if (!state.graph_execs.contains(exec) || !state.graphs.contains(graph)) return CUDA_ERROR_INVALID_VALUE;
-  // CUgraphChildGraphNodeOwnership: not a graph that was moved.
+  // CUgraphChildGraphNodeOwnership: a graph that was moved is refused.
   if (graph->owner != nullptr || graph->captures != 0) return CUDA_ERROR_INVALID_VALUE;
   if (CheckAlive(state, *graph, &info->errorNode) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_HANDLE;
   *info = CompareGraphs(*exec->graph, *graph, exec->flags);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned int kMaxBatchOperations = 256;
 
-// One side of a copy, without its pitch's names.
+// One side of a copy, under field names without "src" and "dst".
 struct CopySide {
   CUmemorytype type;
   const void* host;
@@ -30,7 +30,7 @@ CopySide TargetOf(const CUDA_MEMCPY3D& copy) {
           copy.dstY,          copy.dstZ,    copy.dstPitch,  copy.dstHeight};
 }
 
-// Driver API, cuMemcpy3D: the pitch is at least the row that is copied, and rows lie in the operand's memory.
+// Driver API, cuMemcpy3D: the pitch is at least the row that is copied, and all rows lie in the operand's memory.
 CUresult CheckSide(State& state, const CUDA_MEMCPY3D& copy, const CopySide& side) {
   if (side.type == CU_MEMORYTYPE_ARRAY) return state.Refuse("a copy of a CUDA array");
   const bool host = side.type == CU_MEMORYTYPE_HOST;
@@ -66,7 +66,7 @@ void Put(WorkPtr* work, T value) {
 
 CUcontext OrCurrent(CUcontext context, CUcontext current) { return context != nullptr ? context : current; }
 
-// Driver API, CUstreamWaitValue_flags and CUstreamWriteValue_flags.
+// Checks an operation on a value (Driver API, CUstreamWaitValue_flags and CUstreamWriteValue_flags).
 CUresult CheckValue(State& state, CUdeviceptr address, size_t bytes, unsigned int flags, unsigned int known) {
   if ((flags & ~known) != 0 || address % bytes != 0) return CUDA_ERROR_INVALID_VALUE;
   return FindMemory(state, address, bytes) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -115,7 +115,7 @@ CUresult CheckAttribute(CUlaunchAttributeID attribute, const CUlaunchAttributeVa
     case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
       return CUDA_SUCCESS;
     default:
-      // Of streams or of launches only.
+      // Other attributes belong to streams or launches only.
       return CUDA_ERROR_INVALID_VALUE;
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parameters of nodes: checked when a node is made, with the mutex of State held, and given back as they are.
+// The parameters of nodes: they are checked when a node is made, and read back unchanged. All functions require the
+// mutex of State.
 #pragma once
 
 #include "driver/graph.h"
@@ -18,20 +19,21 @@ CUresult MakeHostWork(const CUDA_HOST_NODE_PARAMS& params, WorkPtr* work);
 CUresult MakeEventWork(State& state, CUevent event, WorkPtr* work);
 CUresult MakeBatchWork(State& state, CUcontext current, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, WorkPtr* work);
 
-/// A copy of one row; `from` and `to` are addresses of host memory where their types say so.
+/// Returns the parameters for a copy of one row. `from` and `to` are host addresses where their types are
+/// CU_MEMORYTYPE_HOST.
 CUDA_MEMCPY3D RowOf(CUmemorytype to_type, CUdeviceptr to, CUmemorytype from_type, CUdeviceptr from, size_t bytes);
 
-/// Of the types above, from what cuGraphAddNode takes. CUDA_ERROR_NOT_SUPPORTED, with the type's name in the log, for
-/// nodes that this GPU does not have.
+/// Makes the work of a node from the parameters of cuGraphAddNode. Returns CUDA_ERROR_NOT_SUPPORTED, with the type's
+/// name in the log, for types that this GPU does not have.
 CUresult MakeWork(State& state, CUcontext current, const CUgraphNodeParams& params, WorkPtr* work);
 
-/// The reverse of MakeWork. Borrowed: the pointers in it, valid until the node's parameters change.
+/// The reverse of MakeWork. Borrowed: pointers in `params` are valid until the node's parameters change.
 void ReadWork(const CUgraphNode_st& node, CUgraphNodeParams* params);
 
-/// "kernel" and so on; for texts.
+/// Returns the type's name for messages, such as "kernel".
 const char* NameOf(CUgraphNodeType type);
 
-/// Attributes that a node may have; CUDA_ERROR_INVALID_VALUE for values that are not allowed.
+/// Checks an attribute of a node. Returns CUDA_ERROR_INVALID_VALUE for attributes and values that a node cannot have.
 CUresult CheckAttribute(CUlaunchAttributeID attribute, const CUlaunchAttributeValue& value);
 
 }  // namespace callout::software_gpu

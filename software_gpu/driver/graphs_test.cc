@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs that are made node by node. In brackets: the section of CUDA's documents that states the rule.
+// Tests graphs that are made node by node. Each comment begins with the section of CUDA's documents that states the
+// rule.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -14,7 +15,7 @@ namespace {
 
 using GraphTest = GraphFixture;
 
-// Programming Guide, CUDA Graphs: operations run when those that they depend on are done.
+// Programming Guide, CUDA Graphs: an operation runs when the operations on which it depends are done.
 TEST_F(GraphTest, NodesRunBehindTheirDependencies) {
   CUgraph graph = Graph();
   CUgraphNode first = Append(graph, 1);
@@ -62,7 +63,7 @@ TEST_F(GraphTest, KernelNodesKeepACopyOfTheirParameters) {
   EXPECT_EQ(Log(), Words{5});
 }
 
-// Programming Guide, CUDA Graphs, memory nodes: a graph holds addresses; what is there is read at each launch.
+// Programming Guide, CUDA Graphs, memory nodes: a graph holds addresses, and each launch reads the memory there.
 TEST_F(GraphTest, PageableMemoryIsReadAtEachLaunch) {
   CUgraph graph = Graph();
   std::vector<uint32_t> source = {1, 42};
@@ -84,7 +85,7 @@ TEST_F(GraphTest, PageableMemoryIsReadAtEachLaunch) {
   EXPECT_EQ(Log(), Words{44});
 }
 
-// Driver API, cuMemcpy3D: the address of element (x, y, z) from pitch and height.
+// Driver API, cuMemcpy3D: pitch and height determine the address of element (x, y, z).
 TEST_F(GraphTest, CopiesOfBoxesFollowPitchAndHeight) {
   CUgraph graph = Graph();
   std::vector<unsigned char> box(2 * 3 * 4);
@@ -141,7 +142,7 @@ TEST_F(GraphTest, HostNodesMustNotCallTheDriver) {
   EXPECT_EQ(seen, CUDA_ERROR_NOT_PERMITTED);
 }
 
-// Driver API, cuGraphDestroyNode: its edges go with it.
+// Driver API, cuGraphDestroyNode: the node's edges are removed with it.
 TEST_F(GraphTest, ADestroyedNodeTakesItsEdges) {
   CUgraph graph = Graph();
   CUgraphNode first = Append(graph, 1);
@@ -167,13 +168,13 @@ TEST_F(GraphTest, ChildGraphsAreCopies) {
   CUgraph embedded = nullptr;
   ASSERT_EQ(cuGraphChildGraphNodeGetGraph(node, &embedded), CUDA_SUCCESS);
   EXPECT_NE(embedded, child);
-  // It is the node's.
+  // The embedded graph belongs to the node.
   EXPECT_EQ(cuGraphDestroy(embedded), CUDA_ERROR_INVALID_VALUE);
   Run(Instantiate(graph));
   EXPECT_EQ(Log(), (Words{1, 2}));
 }
 
-// Driver API, CUgraphChildGraphNodeOwnership: a moved graph is the parent's from then on.
+// Driver API, CUgraphChildGraphNodeOwnership: a moved graph belongs to the parent from then on.
 TEST_F(GraphTest, MovedChildGraphsBelongToTheirParent) {
   CUgraph child = Graph();
   Append(child, 1);
@@ -209,8 +210,8 @@ TEST_F(GraphTest, ClonesAreFoundNodeByNode) {
   EXPECT_EQ(Log(), Words{1});
 }
 
-// Driver API, cuGraphAddEventRecordNode: the event is recorded when the node runs, and cuStreamWaitEvent after the
-// launch waits for that.
+// Driver API, cuGraphAddEventRecordNode: the event is recorded when the node runs, and a cuStreamWaitEvent after the
+// launch waits for that record.
 TEST_F(GraphTest, EventNodesOrderOtherStreams) {
   CUevent event = nullptr;
   ASSERT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
@@ -251,7 +252,7 @@ TEST_F(GraphTest, WaitNodesWaitForOtherStreams) {
   EXPECT_EQ(Log(), (Words{1, 2}));
 }
 
-// Driver API, cuStreamBatchMemOp.
+// Driver API, cuStreamBatchMemOp: a batch writes values and waits for values.
 TEST_F(GraphTest, BatchesWriteAndWaitForValues) {
   CUgraph graph = Graph();
   CUstreamBatchMemOpParams operations[2] = {};
@@ -284,7 +285,7 @@ TEST_F(GraphTest, NodesThatThereAreNotAreRefusedByName) {
   EXPECT_EQ(cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &allocation), CUDA_ERROR_NOT_SUPPORTED);
 }
 
-// Driver API, cuGraphAddNode: reserved bytes are zero.
+// Driver API, cuGraphAddNode: reserved bytes must be zero.
 TEST_F(GraphTest, ReservedFieldsAreZero) {
   CUgraph graph = Graph();
   CUgraphNodeParams params = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels and their functions: what they say of themselves, and the shared memory that they may have.
+// Kernels and their functions: their attributes, and the limits of their shared memory.
 #include "driver/state.h"
 
 namespace callout::software_gpu {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a launch checks, copies and runs.
+// Checks launches, copies their parameters, and runs them.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -22,7 +22,7 @@ struct Shape {
   unsigned int shared_bytes;
 };
 
-// A kernel with its parameters, as they were when it was launched.
+// A kernel with its parameters, as they were at the launch.
 struct KernelRun {
   CUlibrary library;
   CUcontext context;
@@ -30,7 +30,7 @@ struct KernelRun {
   Shape shape;
   std::vector<size_t> offsets;
   std::vector<uint64_t> parameters;
-  std::shared_ptr<const LoadedProgram> program = nullptr;  // of a kernel of PTX
+  std::shared_ptr<const LoadedProgram> program = nullptr;  // null unless the kernel is PTX
   const ptx::Kernel* code = nullptr;
   size_t parameter_bytes = 0;
   bool cooperative = false;
@@ -46,8 +46,8 @@ CUresult CheckShape(const CUfunc_st& function, const Shape& shape) {
   return CUDA_SUCCESS;
 }
 
-// Addresses of device memory become such as may be touched; those of another device's are an error of the launch,
-// unless the devices are peers.
+// Replaces addresses of device memory in `words` by accessible ones. An address of another device is an error of the
+// launch, unless the devices are peers.
 CUresult Translate(State& state, CUcontext context, std::vector<uint64_t>& words) {
   for (uint64_t& word : words) {
     const auto place = state.memory.Find(word, 1);
@@ -129,32 +129,33 @@ CUresult RunKernel(const KernelRun& run) {
   return CUDA_SUCCESS;
 }
 
-// A driver takes a kernel where a function is asked for.
+// Returns the function to launch. A driver accepts a kernel's handle in the place of a function's.
 CUfunction FindLaunched(State& state, CUfunction handle, CUcontext context) {
   if (state.functions.contains(handle)) return handle;
   const auto kernel = reinterpret_cast<CUkernel>(handle);
   return state.kernels.contains(kernel) ? FunctionOf(state, kernel, context) : nullptr;
 }
 
-// Of attributes that are ints.
+// Returns whether an attribute is set that is an int.
 bool Has(const KernelWork& kernel, CUlaunchAttributeID attribute) {
   const auto found = kernel.attributes.find(attribute);
   return found != kernel.attributes.end() && found->second.cooperative != 0;
 }
 
-// Attributes that nodes do not have (CUlaunchAttributeID).
+// True for attributes that launches have and nodes do not have (CUlaunchAttributeID).
 bool IsOfLaunches(CUlaunchAttributeID attribute) {
   return attribute == CU_LAUNCH_ATTRIBUTE_IGNORE || attribute == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
 }
 
-// CUDA C++ Programming Guide, Thread Block Clusters: a grid is a multiple of its clusters, of up to 8 blocks, or of 16
-// for functions that were told so. Blocks run one after another, so kernels of PTX have no clusters of more than one.
+// CUDA C++ Programming Guide, Thread Block Clusters: a grid is a multiple of its clusters, of up to 8 blocks, or of up
+// to 16 for functions that allow non-portable sizes. Blocks run one after another here, so kernels of PTX have no
+// clusters of more than one block.
 CUresult CheckCluster(State& state, const KernelWork& kernel, const CUfunc_st& function, const Shape& shape) {
   const auto found = kernel.attributes.find(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
   const bool is_told = found != kernel.attributes.end();
   if (!is_told && function.kernel->cluster == 0) return CUDA_SUCCESS;
   CUlaunchAttributeValue value = {};
-  value.clusterDim = {static_cast<unsigned int>(function.kernel->cluster), 1, 1};  // that it was compiled for
+  value.clusterDim = {static_cast<unsigned int>(function.kernel->cluster), 1, 1};  // the size for which it was compiled
   if (is_told) value = found->second;
   const auto& cluster = value.clusterDim;
   if (cluster.x == 0 || cluster.y == 0 || cluster.z == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -165,7 +166,7 @@ CUresult CheckCluster(State& state, const KernelWork& kernel, const CUfunc_st& f
   return state.Refuse("a cluster of blocks");
 }
 
-// Driver API, cuLaunchKernelEx.
+// Reads the attributes of a launch (Driver API, cuLaunchKernelEx).
 CUresult ReadAttributes(State& state, const CUlaunchConfig& config, KernelAttributes* attributes) {
   if (config.numAttrs != 0 && config.attrs == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned int i = 0; i < config.numAttrs; ++i) {
@@ -182,8 +183,8 @@ CUresult ReadAttributes(State& state, const CUlaunchConfig& config, KernelAttrib
   return CUDA_SUCCESS;
 }
 
-// Kernels of PTX. Lazy ones are loaded by their first launch, which a recording does not survive (CUDA C++ Programming
-// Guide, Lazy Loading).
+// Finds the code of a PTX kernel. With lazy loading the first launch loads the kernel, which a recording does not
+// survive (CUDA C++ Programming Guide, Lazy Loading).
 CUresult FindCode(State& state, CUfunc_st& function, KernelRun* run) {
   if (function.kernel->function != nullptr) return CUDA_SUCCESS;
   if (!function.loaded && state.lazy) {
@@ -202,13 +203,13 @@ CUresult FindCode(State& state, CUfunc_st& function, KernelRun* run) {
   return CUDA_SUCCESS;
 }
 
-// A launch with its parameters' places, for those who ask for them.
+// A launch, with the addresses of its copied parameters for callers that query them.
 struct LaunchCopies {
   KernelRun run;
   std::vector<void*> places;
 };
 
-// Parameters come one by one, or all in one buffer (Driver API, cuLaunchKernel).
+// Copies the parameters, which come one by one or in one buffer (Driver API, cuLaunchKernel).
 CUresult CopyParameters(const CUkern_st& kernel, const CUDA_KERNEL_NODE_PARAMS_v2& params, char* to) {
   if (params.extra != nullptr) {
     const void* buffer = nullptr;
@@ -263,7 +264,7 @@ CUresult LaunchOn(Call& call, CUfunction function, const Shape& shape, CUstream 
                   .programmatic = Has(*kernel, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)});
 }
 
-// What a launch asks for besides its shape, for the log.
+// Describes a launch's attributes for the log.
 std::string Describe(const CUlaunchConfig& config) {
   std::string text;
   for (unsigned int i = 0; config.attrs != nullptr && i < config.numAttrs; ++i) {

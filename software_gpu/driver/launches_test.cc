@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels: parameters, shared memory, occupancy, and what a launch checks (Driver API, Execution Control, Occupancy).
+// Tests kernels: parameters, shared memory, occupancy, and the checks of launches (Driver API, Execution Control,
+// Occupancy).
 #include <array>
 #include <functional>
 
@@ -9,8 +10,8 @@
 namespace callout::software_gpu {
 namespace {
 
-// mixed(uint8_t, uint64_t, uint32_t, char[12]), last_shared(uint32_t* to, uint32_t bytes): a word at the end of static
-// and dynamic shared memory together; bounded(): .maxntid 64.
+// Kernels: mixed(uint8_t, uint64_t, uint32_t, char[12]); last_shared(uint32_t* to, uint32_t bytes), which reads a word
+// at the end of static and dynamic shared memory together; bounded(), which has .maxntid 64.
 const std::string kShapes = kPtxHead + R"(
 .extern .shared .align 16 .b8 dynamic[];
 .visible .entry mixed(.param .u8 a, .param .u64 b, .param .u32 c, .param .align 4 .b8 d[12]) { ret; }
@@ -68,7 +69,7 @@ class LaunchTest : public DriverFixture {
   std::function<CUresult(std::array<unsigned int, 3>, std::array<unsigned int, 3>, unsigned int)> launch_;
 };
 
-// cuFuncGetParamInfo: offset and size of each; one past the last is CUDA_ERROR_INVALID_VALUE.
+// cuFuncGetParamInfo: it returns each parameter's offset and size, and CUDA_ERROR_INVALID_VALUE one past the last.
 TEST_F(LaunchTest, ParametersLieWhereTheirAlignmentPutsThem) {
   CUfunction const function = Function(shapes_, "mixed");
   using Place = std::pair<size_t, size_t>;
@@ -84,7 +85,7 @@ TEST_F(LaunchTest, ParametersLieWhereTheirAlignmentPutsThem) {
   EXPECT_EQ(cuFuncGetParamInfo(function, 0, &offset, nullptr), CUDA_SUCCESS);
 }
 
-// cuLaunchKernel: parameters come as pointers, or as one buffer by `extra`; not both.
+// cuLaunchKernel: parameters come as pointers, or as one buffer by `extra`, but not as both.
 TEST_F(LaunchTest, ParametersMayBeOneBuffer) {
   struct {
     CUdeviceptr at;
@@ -102,7 +103,8 @@ TEST_F(LaunchTest, ParametersMayBeOneBuffer) {
   EXPECT_EQ(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, stream_, nullptr, extra), CUDA_ERROR_INVALID_VALUE);
 }
 
-// Programming Guide, Compute Capabilities: limits of blocks and grids; a dimension of zero is CUDA_ERROR_INVALID_VALUE.
+// Programming Guide, Compute Capabilities: blocks and grids have limits; a dimension of zero is
+// CUDA_ERROR_INVALID_VALUE.
 TEST_F(LaunchTest, BlocksAndGridsHaveLimits) {
   EXPECT_EQ(launch_({1, 1, 1}, {1024, 1, 1}, 0), CUDA_SUCCESS);
   EXPECT_EQ(launch_({1, 1, 1}, {1025, 1, 1}, 0), CUDA_ERROR_INVALID_VALUE);
@@ -121,7 +123,7 @@ TEST_F(LaunchTest, BlocksAndGridsHaveLimits) {
   EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
 }
 
-// CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: a launch with more fails.
+// CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: a launch with more threads fails.
 TEST_F(LaunchTest, AKernelsOwnBoundIsHeld) {
   CUfunction const bounded = Function(shapes_, "bounded");
   EXPECT_EQ(Attribute(bounded, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), 64);
@@ -130,8 +132,8 @@ TEST_F(LaunchTest, AKernelsOwnBoundIsHeld) {
             CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 }
 
-// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: more than 48 KB, static memory among it, must be asked for, up to
-// CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN with static memory.
+// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: a kernel must ask for more than 48 KB of shared memory, static
+// memory included, and gets up to CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN.
 TEST_F(LaunchTest, MoreSharedMemoryMustBeAskedFor) {
   CUfunction const function = Function(shapes_, "last_shared");
   const int most = DeviceAttribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
@@ -150,7 +152,7 @@ TEST_F(LaunchTest, MoreSharedMemoryMustBeAskedFor) {
   EXPECT_EQ(LaunchShared(static_cast<unsigned int>(most) - 1020), CUDA_ERROR_INVALID_VALUE);
 }
 
-// cuOccupancyMaxActiveBlocksPerMultiprocessor: by threads and by shared memory; and its kin agree with it.
+// cuOccupancyMaxActiveBlocksPerMultiprocessor: threads and shared memory limit the blocks; the related functions agree.
 TEST_F(LaunchTest, OccupancyFollowsThreadsAndSharedMemory) {
   CUfunction const function = Function(shapes_, "last_shared");
   const auto blocks = [&](int threads, size_t shared) {
@@ -176,7 +178,7 @@ TEST_F(LaunchTest, OccupancyFollowsThreadsAndSharedMemory) {
   EXPECT_EQ(grid, blocks(block, 0) * DeviceAttribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
 }
 
-// cuLaunchCooperativeKernel: not more blocks than fit on the device at once.
+// cuLaunchCooperativeKernel: the launch must not have more blocks than fit on the device at once.
 TEST_F(LaunchTest, CooperativeLaunchesMustFit) {
   CUfunction const function = Function(nothing_, "nothing");
   int each = 0;
@@ -187,8 +189,8 @@ TEST_F(LaunchTest, CooperativeLaunchesMustFit) {
             CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 }
 
-// cuLaunchKernelEx: attributes; PTX has no clusters of several blocks here, and says so. CUDA C++ Programming Guide,
-// Thread Block Clusters: the grid is a multiple of them, and more than 8 blocks must be asked for.
+// cuLaunchKernelEx: PTX has no clusters of several blocks here, and the log names them. CUDA C++ Programming Guide,
+// Thread Block Clusters: the grid is a multiple of the clusters, and a function must allow more than 8 blocks.
 TEST_F(LaunchTest, ClustersOfPtxAreRefusedByName) {
   CUlaunchAttribute attribute = {};
   attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
@@ -215,7 +217,7 @@ TEST_F(LaunchTest, ClustersOfPtxAreRefusedByName) {
   EXPECT_EQ(cuLaunchKernelEx(&config, function, nullptr, nullptr), CUDA_ERROR_NOT_SUPPORTED);
 }
 
-// cuLaunchKernel: of handles that are none.
+// cuLaunchKernel: invalid handles are errors.
 TEST_F(LaunchTest, HandlesAreChecked) {
   EXPECT_EQ(LaunchFunction(nullptr, stream_, word_), CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(LaunchStore(reinterpret_cast<CUstream>(module_), word_, 1), CUDA_ERROR_INVALID_HANDLE);

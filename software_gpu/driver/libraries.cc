@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images: shared objects with host functions, or any other image, whose kernels bind() has named.
+// Images: shared objects with host functions, and other images, whose kernels bind() has named.
 #include <dlfcn.h>
 #include <elf.h>
 #include <sys/mman.h>
@@ -21,7 +21,8 @@ namespace {
 
 bool HasElfHead(const void* image) { return std::memcmp(image, ELFMAG, SELFMAG) == 0; }
 
-// A driver is given no size either. The section table is what a linker writes last.
+// Returns the size of an ELF image, which a driver is not given either. The section table comes last in a linker's
+// output.
 size_t ElfBytes(const Elf64_Ehdr& header) { return header.e_shoff + size_t{header.e_shnum} * header.e_shentsize; }
 
 const SoftwareGpuImage* OpenImage(const void* image) {
@@ -32,7 +33,8 @@ const SoftwareGpuImage* OpenImage(const void* image) {
   const auto bytes = static_cast<ssize_t>(ElfBytes(header));
   const bool written = write(fd, image, ElfBytes(header)) == bytes;
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  // Never closed, nor its descriptor: the loader knows files by name, and what was launched may still run.
+  // Neither the library nor its descriptor is ever closed: the loader knows files by name, and launched kernels may
+  // still run.
   void* handle = written ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   if (handle == nullptr) {
     close(fd);
@@ -63,7 +65,7 @@ void AddKernel(State& state, CUlibrary library, const SoftwareGpuKernel& from) {
   library->kernels[from.name] = std::move(kernel);
 }
 
-// What a kernel does that was not bound: its device has no code for it.
+// Stands for a kernel that was not bound: its device has no code for it.
 int NoCode(const SoftwareGpuLaunch* /*launch*/, void** /*parameters*/) { return CUDA_ERROR_NO_BINARY_FOR_GPU; }
 
 void AddGpuKernels(State& state, CUlibrary library, const void* image) {
@@ -90,7 +92,8 @@ void AddProgramKernel(State& state, CUlibrary library, const ptx::Kernel& from) 
   library->kernels[from.name] = std::move(kernel);
 }
 
-// Kernels that were bound come before those of the text. Text that cannot be read is no error if all were bound.
+// Adds the kernels of PTX text. Bound kernels come before those of the text, and unreadable text is no error if all
+// kernels were bound.
 CUresult AddProgram(State& state, CUlibrary library, std::string text, std::string* problem) {
   const std::unique_ptr<ptx::Program> program = ptx::Program::Read(text, *problem);
   for (const auto& [name, kernel] : state.bound) AddKernel(state, library, kernel);
@@ -108,7 +111,8 @@ CUresult AddProgram(State& state, CUlibrary library, std::string text, std::stri
   return CUDA_SUCCESS;
 }
 
-// ptxas: code for a newer device than this one is none. A family's letter, sm_90a, is of the same device.
+// True if the text is for a newer device than this one, which ptxas refuses. The letter of sm_90a names the same
+// device.
 bool IsOfNewerDevice(const std::string& text, std::string* problem) {
   const size_t at = text.find(".target sm_");
   if (at == std::string::npos) return false;
@@ -188,7 +192,8 @@ extern "C" CUresult cuLibraryLoadData(CUlibrary* library, const void* image, CUj
   CUresult result = MakeLibrary(call.state(), image, library, &problem);
   WriteErrorLog(result != CUDA_SUCCESS ? problem : "", jit_count, jit_options, jit_values);
   if (result == CUDA_SUCCESS) return result;
-  // As driver 580 on an H100, whether it loads lazily or eagerly: the log is there, the error is the first use's.
+  // Driver 580 on an H100 behaves like this, with lazy and with eager loading: the log is written, and the first use
+  // returns the error.
   *library = new CUlib_st;
   (*library)->refused = result;
   call.state().libraries.insert(*library);
@@ -200,7 +205,7 @@ extern "C" CUresult cuLibraryUnload(CUlibrary library) {
   if (call.refused()) return call.result();
   State& state = call.state();
   if (!state.libraries.contains(library) || library->of_module) return CUDA_ERROR_INVALID_HANDLE;
-  // Kernels of it may be running. They hold what they need, and their memory must stay.
+  // Kernels of the library may be running. They hold what they need, but their memory must stay until they end.
   std::vector<std::shared_ptr<Queue>> queues;
   for (const auto& context : state.contexts) {
     if (context->retained == 0) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that is allocated and freed at once (Driver API, Memory Management).
+// Memory that is allocated and freed synchronously (Driver API, Memory Management).
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -31,7 +31,7 @@ CUresult AllocateOnHost(State& state, CUcontext context, MemoryKind kind, size_t
   return CUDA_SUCCESS;
 }
 
-// Freeing waits for whoever may be using it, as a driver does.
+// Waits for all work that may use memory, as a driver does before it frees.
 void WaitForAll(Call& call, CUcontext context) {
   const auto queues = PendingQueues(call.state(), context);
   call.Unlock();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that is allocated and freed at once, and what is known of addresses. In brackets of each test: the section of
-// CUDA's documents that states the rule.
+// Tests memory that is allocated and freed synchronously, and queries of addresses. Each comment begins with the
+// section of CUDA's documents that states the rule.
 #include <array>
 #include <cstdlib>
 #include <memory>
@@ -13,7 +13,7 @@ namespace {
 
 using MemoryTest = DriverFixture;
 
-// Driver API, cuMemAlloc: of zero bytes is CUDA_ERROR_INVALID_VALUE. Programming Guide, Device Memory Accesses: any
+// Driver API, cuMemAlloc: zero bytes are CUDA_ERROR_INVALID_VALUE. Programming Guide, Device Memory Accesses: the
 // address of an allocation is aligned to at least 256 bytes.
 TEST_F(MemoryTest, AllocationsAreAlignedAndNeverEmpty) {
   for (const size_t bytes : {1, 3, 255, 257}) EXPECT_EQ(Allocate(bytes) % 256, 0U) << bytes;
@@ -22,7 +22,7 @@ TEST_F(MemoryTest, AllocationsAreAlignedAndNeverEmpty) {
   EXPECT_EQ(cuMemAlloc(&memory, size_t{1} << 50), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-// Driver API, cuMemGetInfo: the memory that is free, in bytes.
+// Driver API, cuMemGetInfo: it returns the free memory in bytes.
 TEST_F(MemoryTest, FreeMemoryIsCounted) {
   size_t before = 0;
   size_t after = 0;
@@ -48,7 +48,7 @@ TEST_F(MemoryTest, OnlyWhatWasAllocatedIsFreedAndOnce) {
   EXPECT_EQ(cuMemcpy(word_, memory, 4), CUDA_ERROR_INVALID_VALUE);
 }
 
-// Driver API, cuMemFree and cuMemFreeHost may wait for what is queued; programs rely on it.
+// Driver API: cuMemFree and cuMemFreeHost may wait for queued work, and programs rely on it.
 TEST_F(MemoryTest, FreeingWaitsForWork) {
   const CUdeviceptr memory = Allocate();
   Close(stream_);
@@ -74,7 +74,7 @@ TEST_F(MemoryTest, FreeingPinnedMemoryWaitsForWork) {
   EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
 }
 
-// Driver API, cuMemFreeHost: memory of cuMemAllocHost or cuMemHostAlloc, and no other.
+// Driver API, cuMemFreeHost: it frees memory of cuMemAllocHost or cuMemHostAlloc, and no other.
 TEST_F(MemoryTest, FreeHostTakesPinnedMemoryOnly) {
   void* memory = nullptr;
   ASSERT_EQ(cuMemAllocHost(&memory, 64), CUDA_SUCCESS);
@@ -87,7 +87,7 @@ TEST_F(MemoryTest, FreeHostTakesPinnedMemoryOnly) {
   EXPECT_EQ(cuMemHostAlloc(&memory, 64, 0x80), CUDA_ERROR_INVALID_VALUE);
 }
 
-// Driver API, cuMemHostRegister, cuMemHostUnregister.
+// Driver API, cuMemHostRegister and cuMemHostUnregister: memory is registered once and unregistered once.
 TEST_F(MemoryTest, MemoryIsRegisteredOnceAndUnregisteredOnce) {
   alignas(4096) static std::array<char, 8192> memory;
   ASSERT_EQ(cuMemHostRegister(memory.data(), 8192, 0), CUDA_SUCCESS);
@@ -101,7 +101,7 @@ TEST_F(MemoryTest, MemoryIsRegisteredOnceAndUnregisteredOnce) {
   EXPECT_EQ(cuMemHostUnregister(memory.data()), CUDA_SUCCESS);
 }
 
-// Driver API, cuMemHostRegister: kernels reach it, and copies are asynchronous, from then on.
+// Driver API, cuMemHostRegister: after it, kernels can access the memory, and copies are asynchronous.
 TEST_F(MemoryTest, KernelsReachRegisteredMemoryAndNoOther) {
   alignas(64) static std::array<uint32_t, 16> memory;
   ASSERT_EQ(cuMemHostRegister(memory.data(), sizeof(memory), 0), CUDA_SUCCESS);
@@ -117,7 +117,7 @@ TEST_F(MemoryTest, KernelsReachRegisteredMemoryAndNoOther) {
   EXPECT_EQ(memory[0], 7U);
 }
 
-// Driver API, API synchronization behavior: a copy from pageable memory has read it when the call returns; one from
+// Driver API, API synchronization behavior: a copy from pageable memory has read it when the call returns; a copy from
 // pinned memory has not.
 TEST_F(MemoryTest, PageableMemoryIsReadByTheCallAndPinnedMemoryLater) {
   uint32_t pageable = 1;
@@ -141,7 +141,7 @@ T Ask(CUpointer_attribute attribute, CUdeviceptr address) {
   return value;
 }
 
-// Driver API, Unified Addressing, cuPointerGetAttribute.
+// Driver API, Unified Addressing, cuPointerGetAttribute: it returns the kind of an address.
 TEST_F(MemoryTest, AddressesAreKnownByTheirKind) {
   void* host = nullptr;
   ASSERT_EQ(cuMemHostAlloc(&host, 64, 0), CUDA_SUCCESS);
@@ -172,7 +172,7 @@ TEST_F(MemoryTest, AddressesAreKnownByTheirKind) {
   ASSERT_EQ(cuMemHostUnregister(&registered), CUDA_SUCCESS);
 }
 
-// Driver API, CU_POINTER_ATTRIBUTE_BUFFER_ID: unique in the process, also where an address comes again.
+// Driver API, CU_POINTER_ATTRIBUTE_BUFFER_ID: the id is unique in the process, even if an address is reused.
 TEST_F(MemoryTest, BuffersAtTheSameAddressAreTold) {
   const CUdeviceptr first = Allocate();
   const auto id = Ask<unsigned long long>(CU_POINTER_ATTRIBUTE_BUFFER_ID, first);
@@ -182,7 +182,7 @@ TEST_F(MemoryTest, BuffersAtTheSameAddressAreTold) {
   EXPECT_NE(Ask<unsigned long long>(CU_POINTER_ATTRIBUTE_BUFFER_ID, second), id);
 }
 
-// Driver API, cuPointerGetAttributes: unlike cuPointerGetAttribute, of an address that is not known all are zero.
+// Driver API, cuPointerGetAttributes: unlike cuPointerGetAttribute, it returns zeros for an unknown address.
 TEST_F(MemoryTest, UnknownAddressesAreAnErrorOfOneQuestionAndZerosOfMany) {
   uint32_t own = 0;
   const auto address = reinterpret_cast<CUdeviceptr>(&own);
@@ -199,7 +199,7 @@ TEST_F(MemoryTest, UnknownAddressesAreAnErrorOfOneQuestionAndZerosOfMany) {
   EXPECT_EQ(managed, 0U);
 }
 
-// Driver API, cuMemGetAddressRange.
+// Driver API, cuMemGetAddressRange: it returns the allocation that holds an address.
 TEST_F(MemoryTest, AnAddressFindsItsAllocation) {
   const CUdeviceptr memory = Allocate(1000);
   CUdeviceptr begin = 0;

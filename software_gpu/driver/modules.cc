@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Modules (Driver API, Module Management): libraries that belong to one context, and the linker, whose cubin is the
-// text of PTX, as that of the assembler in software_gpu/bin.
+// Modules (Driver API, Module Management), which are libraries that belong to one context, and the linker. The linker's
+// cubin is the text of PTX, as is the assembler's in software_gpu/bin.
 #include <cstring>
 
 #include "driver/enqueue.h"
@@ -60,7 +60,7 @@ extern "C" CUresult cuModuleUnload(CUmodule module) {
   if (call.refused()) return call.result();
   State& state = call.state();
   if (!state.modules.contains(module) || !module->library->of_module) return CUDA_ERROR_INVALID_HANDLE;
-  // Its kernels may be running.
+  // The module's kernels may be running.
   const auto queues = PendingQueues(state, module->context);
   call.Unlock();
   for (const auto& queue : queues) queue->WaitFor(queue->last());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Modules of PTX (Driver API, Module Management, Library Management; Programming Guide, Lazy Loading).
+// Tests modules of PTX (Driver API, Module Management, Library Management; Programming Guide, Lazy Loading).
 #include <array>
 #include <tuple>
 
@@ -11,7 +11,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Variables with values, without, and with addresses of others; read_table(uint32_t* to) reads through one of those.
+// Variables with values, without values, and with addresses of other variables. read_table(uint32_t* to) reads through
+// such an address.
 const std::string kVariables = kPtxHead + R"(
 .visible .global .align 4 .u32 counter = 5;
 .visible .global .align 8 .b8 zeros[24];
@@ -56,7 +57,8 @@ class ModuleTest : public DriverFixture {
   }
 };
 
-// cuModuleGetGlobal: the base and the size of a variable. PTX ISA, Initializers: what is not given is zero.
+// cuModuleGetGlobal: it returns the address and the size of a variable. PTX ISA, Initializers: bytes without a value
+// are zero.
 TEST_F(ModuleTest, VariablesHaveTheirSizesAndValues) {
   CUmodule const module = Load(kVariables);
   EXPECT_EQ(Read(Global(module, "counter", 4)), 5U);
@@ -66,13 +68,13 @@ TEST_F(ModuleTest, VariablesHaveTheirSizesAndValues) {
   CUdeviceptr memory = 0;
   size_t bytes = 0;
   EXPECT_EQ(cuModuleGetGlobal(&memory, &bytes, module, "absent"), CUDA_ERROR_NOT_FOUND);
-  // Either may be left out.
+  // Either output may be null.
   EXPECT_EQ(cuModuleGetGlobal(nullptr, &bytes, module, "zeros"), CUDA_SUCCESS);
   EXPECT_EQ(cuModuleGetGlobal(&memory, nullptr, module, "zeros"), CUDA_SUCCESS);
   EXPECT_EQ(memory, zeros);
 }
 
-// PTX ISA, Initializers: names of variables stand for their addresses.
+// PTX ISA, Initializers: a variable's name stands for its address.
 TEST_F(ModuleTest, AddressesInVariablesAreThoseOfThisLoad) {
   CUmodule const module = Load(kVariables);
   const CUdeviceptr counter = Global(module, "counter", 4);
@@ -84,7 +86,7 @@ TEST_F(ModuleTest, AddressesInVariablesAreThoseOfThisLoad) {
   EXPECT_EQ(Read(word_), 14U);
 }
 
-// cuModuleLoadData: each load has variables of its own; those of a library are one set a context.
+// cuModuleLoadData: each load has variables of its own; a library has one set of variables for each context.
 TEST_F(ModuleTest, EachLoadHasItsOwnVariables) {
   CUmodule const first = Load(kVariables);
   CUmodule const second = Load(kVariables);
@@ -94,7 +96,7 @@ TEST_F(ModuleTest, EachLoadHasItsOwnVariables) {
   EXPECT_EQ(Read(Global(second, "counter", 4)), 5U);
 }
 
-// cuModuleUnload: its variables are freed. Work that uses them is waited for.
+// cuModuleUnload: the module's variables are freed, after a wait for the work that uses them.
 TEST_F(ModuleTest, UnloadingWaitsForKernels) {
   CUmodule const module = Load(kVariables);
   Close(stream_);
@@ -128,14 +130,14 @@ TEST_F(ModuleTest, UnloadingALibraryWaitsForKernels) {
   EXPECT_EQ(cuLibraryUnload(library), CUDA_ERROR_INVALID_HANDLE);
 }
 
-// Driver API, cuDevicePrimaryCtxRelease: a context's modules are unloaded with it.
+// Driver API, cuDevicePrimaryCtxRelease: the context's modules are unloaded with it.
 TEST_F(ModuleTest, ModulesEndWithTheirContext) {
   ASSERT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
   ASSERT_EQ(cuDevicePrimaryCtxRetain(&context_, 0), CUDA_SUCCESS);
   CUfunction function = nullptr;
   EXPECT_EQ(cuModuleGetFunction(&function, module_, "store"), CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(software_gpu_control()->live(kSoftwareGpuLibrary), 0);
-  // The gate went with the context, too.
+  // The gate's memory was freed with the context, too.
   ASSERT_EQ(cuMemHostAlloc(reinterpret_cast<void**>(&gate_), sizeof(*gate_), 0), CUDA_SUCCESS);
 }
 
@@ -153,7 +155,7 @@ TEST_F(ModuleTest, KernelsAreFoundByNameAndCounted) {
   EXPECT_EQ(module, module_);
 }
 
-// cuModuleLoadData: CUDA_ERROR_INVALID_PTX. The text says which instruction it was.
+// cuModuleLoadData: an unknown instruction is CUDA_ERROR_INVALID_PTX, and the text names it.
 TEST_F(ModuleTest, UnknownInstructionsAreRefusedByName) {
   testing::internal::CaptureStderr();
   CUmodule module = nullptr;
@@ -161,7 +163,7 @@ TEST_F(ModuleTest, UnknownInstructionsAreRefusedByName) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("frobnicate"));
 }
 
-// What CU_JIT_ERROR_LOG_BUFFER of a load holds afterwards, and how much CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES says.
+// The options of a load with an error log: its buffer (CU_JIT_ERROR_LOG_BUFFER) and CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES.
 struct JitLog {
   explicit JitLog(size_t bytes) : buffer(2048, '#') { values = {buffer.data(), reinterpret_cast<void*>(bytes)}; }
 
@@ -173,7 +175,7 @@ struct JitLog {
   size_t bytes() const { return reinterpret_cast<size_t>(values[1]); }
 };
 
-// CUjit_option: the log is capped at its size; on return that is how much of it was filled.
+// CUjit_option: the log is truncated to its size, which is set to the number of bytes written.
 TEST_F(ModuleTest, TheErrorLogSaysWhatWasWrong) {
   CUmodule module = nullptr;
   JitLog log(1000);
@@ -191,7 +193,7 @@ TEST_F(ModuleTest, TheErrorLogSaysWhatWasWrong) {
   EXPECT_EQ(good.bytes(), 0U);
 }
 
-// cuLibraryLoadData takes the same options. An image that is none is refused where it is first used (driver 580).
+// cuLibraryLoadData takes the options of cuModuleLoadDataEx. The first use of an invalid image is refused (driver 580).
 TEST_F(ModuleTest, LibrariesHaveAnErrorLogTooAndRefuseTheirFirstUse) {
   const std::string newer = ".version 8.7\n.target sm_100\n.address_size 64\n.visible .entry load() { ret; }\n";
   const std::string garbage(256, 'x');
@@ -216,7 +218,7 @@ TEST_F(ModuleTest, LibrariesHaveAnErrorLogTooAndRefuseTheirFirstUse) {
   }
 }
 
-// cuModuleLoadData: what is neither PTX, a cubin nor a fat binary.
+// cuModuleLoadData: images other than PTX, cubins and fat binaries are invalid.
 TEST_F(ModuleTest, OtherImagesAreInvalid) {
   const std::array<char, 256> zeros = {};
   CUmodule module = nullptr;
@@ -224,7 +226,7 @@ TEST_F(ModuleTest, OtherImagesAreInvalid) {
   EXPECT_EQ(cuModuleLoadData(&module, nullptr), CUDA_ERROR_INVALID_VALUE);
 }
 
-// Lazy Loading: a kernel is loaded by its first launch, or by cuFuncLoad.
+// Lazy Loading: a kernel's first launch, or cuFuncLoad, loads the kernel.
 TEST_F(ModuleTest, KernelsAreLoadedWhenTheyAreFirstUsed) {
   CUmoduleLoadingMode mode = CU_MODULE_EAGER_LOADING;
   ASSERT_EQ(cuModuleGetLoadingMode(&mode), CUDA_SUCCESS);
@@ -242,7 +244,8 @@ TEST_F(ModuleTest, KernelsAreLoadedWhenTheyAreFirstUsed) {
   EXPECT_EQ(state, CU_FUNCTION_LOADING_STATE_LOADED);
 }
 
-// Lazy Loading, issues with stream capture: a launch that loads its kernel ends the recording; a loaded one does not.
+// Lazy Loading, issues with stream capture: a launch that loads its kernel ends the recording; a launch of a loaded
+// kernel does not.
 TEST_F(ModuleTest, AKernelIsNotLoadedIntoARecording) {
   CUgraph graph = nullptr;
   ASSERT_EQ(cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
@@ -254,7 +257,7 @@ TEST_F(ModuleTest, AKernelIsNotLoadedIntoARecording) {
   EXPECT_EQ(cuStreamEndCapture(stream_, &graph), CUDA_SUCCESS);
 }
 
-// cuLinkAddData, cuLinkComplete: the image is the linker's until cuLinkDestroy, and can be loaded.
+// cuLinkAddData, cuLinkComplete: the linker owns the image until cuLinkDestroy, and the image can be loaded.
 TEST_F(ModuleTest, WhatWasLinkedIsLoaded) {
   CUlinkState link = nullptr;
   ASSERT_EQ(cuLinkCreate(0, nullptr, nullptr, &link), CUDA_SUCCESS);

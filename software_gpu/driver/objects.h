@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is behind the double's handles. All of it is guarded by the mutex of State (state.h), except where it is said.
+// The objects behind the software driver's handles. The mutex of State (state.h) guards all of them, unless a comment
+// names another guard.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@ namespace callout::software_gpu {
 struct Capture;
 struct LoadedProgram;
 
-/// Something that comes about once, and that threads wait for. **Thread-safe.**
+/// A condition that becomes true once, and for which threads wait. **Thread-safe.**
 class Milestone {
  public:
   void Reach();
@@ -40,7 +41,7 @@ class Milestone {
   std::chrono::steady_clock::time_point time_;
 };
 
-/// The end of what was queued on a stream at some time, or the place of a graph's launch where it records an event.
+/// The end of the work queued on a stream at some time, or the place in a graph's launch that records an event.
 struct Mark {
   std::shared_ptr<Queue> queue = nullptr;
   uint64_t ticket = 0;
@@ -52,7 +53,7 @@ struct Mark {
   bool Done() const;
   /// **Blocks until** Done().
   void Wait() const;
-  /// When it was reached. Of a mark that was recorded and is done.
+  /// Returns when the mark was reached. Requires that it was recorded and is done.
   std::chrono::steady_clock::time_point Time() const;
 };
 
@@ -63,7 +64,7 @@ struct CUctx_st {
 
   int device;
   int retained = 0;
-  std::atomic<CUresult> fault{CUDA_SUCCESS};  // also written by queues
+  std::atomic<CUresult> fault{CUDA_SUCCESS};  // queues write it, too
   CUstream legacy = nullptr;
   unsigned int flags = 0;
   std::map<std::thread::id, CUstream> per_thread = {};
@@ -76,11 +77,11 @@ struct CUstream_st {
   CUcontext context;
   bool blocking;
   int priority = 0;
-  bool implicit = false;  // of a thread
+  bool implicit = false;  // a thread's own stream
   std::shared_ptr<callout::software_gpu::Queue> queue = std::make_shared<callout::software_gpu::Queue>();
   std::shared_ptr<callout::software_gpu::Capture> capture = nullptr;
-  callout::software_gpu::Edges after = {};    // what its next node comes after
-  std::vector<CUgraphNode> after_nodes = {};  // as cuStreamGetCaptureInfo gave them
+  callout::software_gpu::Edges after = {};    // the nodes that its next node follows
+  std::vector<CUgraphNode> after_nodes = {};  // as cuStreamGetCaptureInfo returned them
   std::vector<CUgraphEdgeData> after_data = {};
 };
 
@@ -95,13 +96,13 @@ struct CUevent_st {
 struct CUkern_st {
   CUlibrary library;
   std::string name;
-  SoftwareGpuFunction function;  // null: it is of the library's PTX
+  SoftwareGpuFunction function;  // null for a kernel of the library's PTX
   std::vector<size_t> offsets = {};
   std::vector<size_t> sizes = {};
   size_t parameter_bytes = 0;
   int max_threads = 0;
   int static_shared = 0;
-  int cluster = 0;  // blocks along x; 0: of none
+  int cluster = 0;  // blocks along x; 0: without clusters
   int local_bytes = 0;
   int registers = 32;
   std::map<CUcontext, std::unique_ptr<CUfunc_st>> functions = {};
@@ -113,7 +114,7 @@ struct CUfunc_st {
   int max_dynamic_shared;
   bool large_clusters = false;
   int carveout = -1;
-  bool loaded = false;  // of PTX: its first use loads it, unless loading is eager
+  bool loaded = false;  // for PTX: the first use loads it, unless loading is eager
 };
 
 struct CUlib_st {
@@ -122,8 +123,8 @@ struct CUlib_st {
   std::map<std::pair<CUcontext, std::string>, CUdeviceptr> memory = {};
   std::string ptx = {};
   std::map<CUcontext, std::shared_ptr<callout::software_gpu::LoadedProgram>> programs = {};
-  bool of_module = false;           // hidden: a module has it
-  CUresult refused = CUDA_SUCCESS;  // what its first use is told: loading accepts any image
+  bool of_module = false;           // hidden, because a module owns it
+  CUresult refused = CUDA_SUCCESS;  // the error of its first use: loading accepts any image
 };
 
 struct CUmod_st {

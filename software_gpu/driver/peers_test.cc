@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several devices (Driver API, Peer Context Memory Access; Programming Guide, Multi-Device System).
+// Tests several devices (Driver API, Peer Context Memory Access; Programming Guide, Multi-Device System).
 #include "driver/driver_fixture.h"
 
 namespace callout::software_gpu {
@@ -22,7 +22,7 @@ class PeerTest : public DriverFixture {
   CUdeviceptr theirs_ = 0;
 };
 
-// cuDeviceCanAccessPeer; cuDeviceGetP2PAttribute: of a device with itself there is none.
+// cuDeviceCanAccessPeer; cuDeviceGetP2PAttribute: a device is no peer of itself.
 TEST_F(PeerTest, DevicesMayBePeersOfOthers) {
   int can = -1;
   ASSERT_EQ(cuDeviceCanAccessPeer(&can, 0, 1), CUDA_SUCCESS);
@@ -33,7 +33,7 @@ TEST_F(PeerTest, DevicesMayBePeersOfOthers) {
   EXPECT_EQ(cuDeviceGetP2PAttribute(&can, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 1, 1), CUDA_ERROR_INVALID_DEVICE);
 }
 
-// cuCtxEnablePeerAccess, cuCtxDisablePeerAccess.
+// cuCtxEnablePeerAccess, cuCtxDisablePeerAccess: access is enabled once and disabled once.
 TEST_F(PeerTest, AccessIsEnabledOnceAndDisabledOnce) {
   EXPECT_EQ(cuCtxEnablePeerAccess(context_, 0), CUDA_ERROR_INVALID_CONTEXT);
   EXPECT_EQ(cuCtxEnablePeerAccess(peer_, 1), CUDA_ERROR_INVALID_VALUE);
@@ -66,7 +66,7 @@ TEST_F(PeerTest, AccessIsOfOneDirection) {
   EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-// cuCtxEnablePeerAccess: until it is disabled or either context is destroyed.
+// cuCtxEnablePeerAccess: the access lasts until it is disabled or either context is destroyed.
 TEST_F(PeerTest, AccessEndsWithEitherContext) {
   ASSERT_EQ(cuCtxEnablePeerAccess(peer_, 0), CUDA_SUCCESS);
   ASSERT_EQ(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
@@ -86,8 +86,8 @@ TEST_F(PeerTest, CopiesGoBetweenDevicesWithoutAccess) {
   EXPECT_EQ(cuMemcpyPeerAsync(word_, context_, theirs_, nullptr, 16, stream_), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-// Programming Guide, Stream and Event Behavior: an event is recorded on streams of its own device, and waited for on
-// those of any.
+// Programming Guide, Stream and Event Behavior: an event is recorded on streams of its own device, and streams of any
+// device may wait for it.
 TEST_F(PeerTest, EventsAreWaitedForOnOtherDevices) {
   CUevent event = nullptr;
   ASSERT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);

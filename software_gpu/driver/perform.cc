@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What copies, sets, host functions and operations on values do, in the thread of a stream or of a graph's launch. The
-// mutex is not held: whoever frees memory waits for the streams first.
+// Performs copies, sets, host functions and operations on values, in the thread of a stream or of a graph's launch. The
+// mutex is not held: callers that free memory wait for the streams first.
 #include <atomic>
 #include <cstring>
 #include <limits>
@@ -29,7 +29,8 @@ size_t Span(const CUDA_MEMCPY3D& copy, const Layout& layout) {
   return (copy.Depth - 1) * layout.slice + (copy.Height - 1) * layout.pitch + copy.WidthInBytes;
 }
 
-// Host memory is where it says; anything else is looked for, and unified addresses may be both.
+// Finds the accessible address. A host address is used as it is; all others are looked up, and a unified address may be
+// either.
 char* Locate(CUmemorytype type, const void* host, CUdeviceptr device, size_t first, size_t bytes) {
   if (type == CU_MEMORYTYPE_HOST) return static_cast<char*>(const_cast<void*>(host)) + first;
   State& state = TheState();
@@ -57,7 +58,7 @@ bool Holds(T value, T wanted, unsigned int flags) {
 
 template <typename T>
 CUresult WaitForValue(CUdeviceptr address, T wanted, unsigned int flags) {
-  // The memory may be another device's, or the host's to write at any time.
+  // A loop, because another device or the host may write the memory at any time.
   for (;;) {
     char* const memory = LocateValue(address, sizeof(T));
     if (memory == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -71,7 +72,7 @@ template <typename T>
 CUresult WriteValue(CUdeviceptr address, T value) {
   char* const memory = LocateValue(address, sizeof(T));
   if (memory == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
-  // What was queued before is seen by whoever acquires the value.
+  // The default order is seq_cst: a thread that acquires the value sees all work queued before it.
   std::atomic_ref<T>(*reinterpret_cast<T*>(memory)).store(value);
   return CUDA_SUCCESS;
 }
@@ -89,7 +90,7 @@ CUresult PerformOperation(const CUstreamBatchMemOpParams& operation) {
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
       return WriteValue<uint64_t>(write.address, write.value64);
     default:
-      // Barriers and flushes: what came before is done, and reads and writes of values are in one order.
+      // Barriers and flushes do nothing: earlier work is done, and reads and writes of values have one order.
       return CUDA_SUCCESS;
   }
 }

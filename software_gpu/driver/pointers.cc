@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of an address (Driver API, Unified Addressing).
+// Queries of addresses (Driver API, Unified Addressing).
 #include <cstring>
 
 #include "driver/state.h"
@@ -12,7 +12,7 @@ bool IsOfDevice(const MemoryRange& range) {
   return range.kind == MemoryKind::kDevice || range.kind == MemoryKind::kMapped;
 }
 
-// Of the current context's device.
+// Returns the access flags of a device, for the current context's device.
 unsigned int AccessBy(const MemoryRange& range, int device) {
   if (range.WritableBy(device)) return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
   return range.ReadableBy(device) ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
@@ -74,7 +74,7 @@ extern "C" CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attri
   return call.refused() ? call.result() : GetAttribute(call, value, attribute, address);
 }
 
-// Of an address that is not known the answers are zeros (Driver API, cuPointerGetAttributes).
+// For an unknown address, all results are zero (Driver API, cuPointerGetAttributes).
 extern "C" CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** values,
                                            CUdeviceptr address) {
   const Call call("cuPointerGetAttributes", kInitialized);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory in the order of streams (Driver API, Stream Ordered Memory Allocator). Pools count what is used, and keep
-// nothing: memory is given back when its free runs.
+// Stream-ordered memory (Driver API, Stream Ordered Memory Allocator). Pools count the used memory and cache nothing:
+// the system gets memory back when its free runs.
 #include <cstring>
 
 #include "driver/captures.h"
@@ -38,7 +38,7 @@ CUmemoryPool CurrentPool(State& state, CUdevice device) {
   return found != state.current_pools.end() ? found->second : DefaultPool(state, device);
 }
 
-// What is used, and reserved, which is the same here. False if it is neither.
+// Sets `bytes` for an attribute of used or reserved memory, which are equal here. Returns false for other attributes.
 bool CountUse(const State& state, CUmemoryPool pool, CUmemPool_attribute attribute, cuuint64_t* bytes) {
   const MemoryMap::PoolUse use = state.memory.used(pool);
   switch (attribute) {
@@ -122,7 +122,8 @@ extern "C" CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   const Call call("cuMemPoolDestroy", kInitialized);
   if (call.refused()) return call.result();
   State& state = call.state();
-  // Driver API, cuMemPoolDestroy: a device's default pool cannot be destroyed; a current one gives way to it.
+  // Driver API, cuMemPoolDestroy: a device's default pool cannot be destroyed; it replaces a current pool that is
+  // destroyed.
   if (!state.pools.contains(pool) || pool->is_default) return CUDA_ERROR_INVALID_VALUE;
   std::erase_if(state.current_pools, [&](const auto& entry) { return entry.second == pool; });
   state.memory.Disown(pool);
@@ -136,7 +137,8 @@ extern "C" CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute
   if (call.refused()) return call.result();
   if (!call.state().pools.contains(pool)) return CUDA_ERROR_INVALID_VALUE;
   if (cuuint64_t bytes = 0; CountUse(call.state(), pool, attribute, &bytes)) {
-    // CUmemPool_attribute: the highest can be set to zero, which is to what there is now; the others are not set.
+    // CUmemPool_attribute: the highest use can be reset to the current use, by setting zero; the other counters cannot
+    // be set.
     const bool highest = attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH;
     if (!highest || *static_cast<cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
     call.state().memory.ForgetMost(pool);

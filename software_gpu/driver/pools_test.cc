@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory in the order of streams (Driver API, Stream Ordered Memory Allocator).
+// Tests stream-ordered memory (Driver API, Stream Ordered Memory Allocator).
 #include "driver/driver_fixture.h"
 
 namespace callout::software_gpu {
@@ -30,7 +30,7 @@ class PoolTest : public DriverFixture {
   }
 };
 
-// cuMemAllocAsync: work that is queued behind it may use the memory; cuMemFreeAsync: work that is queued before it may.
+// cuMemAllocAsync: work queued after it may use the memory. cuMemFreeAsync: work queued before it may use the memory.
 TEST_F(PoolTest, MemoryIsThereBetweenItsAllocationAndItsFree) {
   Close(stream_);
   const CUdeviceptr memory = AllocateInOrder();
@@ -42,7 +42,7 @@ TEST_F(PoolTest, MemoryIsThereBetweenItsAllocationAndItsFree) {
   EXPECT_EQ(Read(word_), 6U);
 }
 
-// cuMemFreeAsync: the memory must not be accessed behind it. A kernel that does is an error of the device here.
+// cuMemFreeAsync: work queued after it must not use the memory. Here, a kernel that does is an error of the device.
 TEST_F(PoolTest, UseAfterTheFreeIsRefused) {
   const CUdeviceptr memory = AllocateInOrder();
   ASSERT_EQ(cuMemFreeAsync(memory, stream_), CUDA_SUCCESS);
@@ -67,7 +67,7 @@ TEST_F(PoolTest, CopiesAfterTheFreeAreRefused) {
   EXPECT_EQ(cuMemFreeAsync(memory, stream_), CUDA_ERROR_INVALID_VALUE);
 }
 
-// Memory that is to be freed is not given to another before that.
+// Memory is not allocated again before its free has run.
 TEST_F(PoolTest, MemoryIsReusedWhenItsFreeHasRun) {
   const CUdeviceptr first = AllocateInOrder();
   Close(stream_);
@@ -78,8 +78,8 @@ TEST_F(PoolTest, MemoryIsReusedWhenItsFreeHasRun) {
   EXPECT_EQ(AllocateInOrder(), first);
 }
 
-// Programming Guide, Stream Ordered Memory Allocator: cuMemFree takes such memory, and cuMemFreeAsync that of
-// cuMemAlloc.
+// Programming Guide, Stream Ordered Memory Allocator: cuMemFree also frees stream-ordered memory, and cuMemFreeAsync
+// also frees memory of cuMemAlloc.
 TEST_F(PoolTest, BothFreesTakeBothKinds) {
   const CUdeviceptr ordered = AllocateInOrder();
   EXPECT_EQ(cuMemFree(ordered), CUDA_SUCCESS);
@@ -90,14 +90,15 @@ TEST_F(PoolTest, BothFreesTakeBothKinds) {
   EXPECT_EQ(cuMemFreeAsync(reinterpret_cast<CUdeviceptr>(gate_), stream_), CUDA_ERROR_INVALID_VALUE);
 }
 
-// cuMemAllocAsync: of zero bytes is CUDA_ERROR_INVALID_VALUE.
+// cuMemAllocAsync: zero bytes are CUDA_ERROR_INVALID_VALUE.
 TEST_F(PoolTest, NothingIsNotAllocated) {
   CUdeviceptr memory = 0;
   EXPECT_EQ(cuMemAllocAsync(&memory, 0, stream_), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemAllocAsync(&memory, size_t{1} << 50, stream_), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-// cuDeviceSetMemPool, cuMemPoolDestroy: allocations are of the current pool; a destroyed one gives way to the default.
+// cuDeviceSetMemPool, cuMemPoolDestroy: allocations come from the current pool; the default pool replaces a destroyed
+// one.
 TEST_F(PoolTest, AllocationsComeFromTheCurrentPool) {
   CUmemoryPool const pool = Pool();
   CUmemoryPool standard = nullptr;
@@ -123,7 +124,7 @@ TEST_F(PoolTest, AllocationsComeFromTheCurrentPool) {
   EXPECT_EQ(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
 }
 
-// cuMemPoolDestroy: what was allocated stays until it is freed.
+// cuMemPoolDestroy: allocated memory stays until it is freed.
 TEST_F(PoolTest, MemoryOutlivesItsPool) {
   CUmemoryPool const pool = Pool();
   CUdeviceptr memory = 0;
@@ -137,7 +138,7 @@ TEST_F(PoolTest, MemoryOutlivesItsPool) {
   EXPECT_EQ(cuMemAllocFromPoolAsync(&other, 64, pool, stream_), CUDA_ERROR_INVALID_VALUE);
 }
 
-// CUmemPool_attribute: a release threshold of 0 and reuse of every kind, at first.
+// CUmemPool_attribute: a new pool has a release threshold of 0 and allows reuse of every kind.
 TEST_F(PoolTest, AttributesAreReadBack) {
   CUmemoryPool const pool = Pool();
   cuuint64_t threshold = 1;
@@ -153,7 +154,7 @@ TEST_F(PoolTest, AttributesAreReadBack) {
   EXPECT_EQ(reuse, 1);
 }
 
-// cuMemPoolGetAttribute: USED_MEM_HIGH is the most that was in use since it was set to zero.
+// cuMemPoolGetAttribute: USED_MEM_HIGH is the highest use since it was set to zero.
 TEST_F(PoolTest, TheHighestUseIsRemembered) {
   CUmemoryPool const pool = Pool();
   CUdeviceptr memory = 0;

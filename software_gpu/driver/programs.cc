@@ -40,7 +40,8 @@ class DeviceMachine : public ptx::Machine {
   bool Stopped() override { return context_->fault != CUDA_SUCCESS; }
 
  private:
-  // Memory of another device needs cuCtxEnablePeerAccess, and mapped memory cuMemSetAccess.
+  // True if the context may access the memory: another device's needs cuCtxEnablePeerAccess, and mapped memory needs
+  // cuMemSetAccess.
   bool MayAccess(const MemoryRange& range) const {
     if (range.kind != MemoryKind::kDevice || range.context == context_) return range.ReadableBy(context_->device);
     return context_->HasPeer(range.context);
@@ -74,7 +75,7 @@ CUresult ErrorOf(ptx::Fault::Kind kind) {
   }
 }
 
-// The bytes that a variable begins with; addresses of others are written when all have one.
+// Writes the initial bytes of the variables. Addresses of other variables are written when all variables have one.
 CUresult WriteInitial(State& state, const LoadedProgram& loaded) {
   for (const ptx::Global& global : loaded.program->globals()) {
     if (global.external) continue;

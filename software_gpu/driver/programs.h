@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels of PTX: a module's text read, its variables in a context's memory, and its launches there.
+// Kernels of PTX: reads a module's text, places its variables in a context's memory, and launches its kernels there.
 #pragma once
 
 #include <map>
@@ -22,15 +22,16 @@ struct LoadedProgram {
   std::map<std::string, CUdeviceptr> variables;
 };
 
-/// The code in the context, with fresh variables. With the mutex of State held. CUDA_ERROR_INVALID_PTX with the text of
-/// what was wrong on stderr and in `problem`.
+/// Loads the code into the context, with fresh variables. Requires the mutex of State. Returns CUDA_ERROR_INVALID_PTX,
+/// with the reason on stderr and in `problem`.
 CUresult LoadProgram(State& state, CUcontext context, const std::string& text, std::shared_ptr<LoadedProgram>* loaded,
                      std::string* problem);
 
-/// Puts what was wrong, or nothing, where a load's options ask for it, and how much that is (Driver API, CUjit_option).
+/// Writes `problem` to the buffer that a load's options give, and its length to the size option (Driver API,
+/// CUjit_option).
 void WriteErrorLog(std::string_view problem, unsigned int count, const CUjit_option* options, void** values);
 
-/// Runs the kernel in this thread, without the mutex. Says on stderr what a failing one did.
+/// Runs the kernel in this thread, without the mutex. Reports the failure of a kernel on stderr.
 CUresult RunProgram(const LoadedProgram& loaded, const ptx::Kernel& kernel, const ptx::Shape& shape,
                     std::span<const std::byte> parameters, CUcontext context);
 

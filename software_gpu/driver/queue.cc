@@ -33,8 +33,8 @@ uint64_t NextId() {
   return ++last;
 }
 
-// CALLOUT_SOFTWARE_GPU_DELAYS: before each piece of work a wait of up to 200 us, or none, in a row of its own for each
-// queue, so that what nothing orders comes in any order.
+// CALLOUT_SOFTWARE_GPU_DELAYS: waits up to 200 us, or not at all, before each piece of work. Each queue has a random
+// sequence of its own, so that unordered work runs in any order.
 class Delays {
  public:
   explicit Delays(uint64_t id) {
@@ -110,7 +110,7 @@ void Queue::Run() {
     PassGate();
     delays.Wait();
     work();
-    work = nullptr;  // what it holds may be another queue, whose end is waited for
+    work = nullptr;  // the work may hold another queue, whose destructor waits
     lock.lock();
     ++done_;
     changed_.notify_all();

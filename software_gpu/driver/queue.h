@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread that runs what it is given, in order: what a stream is made of.
+// A thread that runs its work in order. Each stream has one.
 #pragma once
 
 #include <condition_variable>
@@ -12,7 +12,7 @@
 
 namespace callout::software_gpu {
 
-/// Thread-safe. The destructor blocks until everything has run.
+/// Thread-safe. The destructor blocks until all work has run.
 class Queue {
  public:
   Queue();
@@ -20,15 +20,15 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  /// The work's ticket.
+  /// Returns the work's ticket.
   uint64_t Push(std::function<void()> work);
   /// Blocks until the work with this ticket has run.
   void WaitFor(uint64_t ticket);
   bool Done(uint64_t ticket);
-  /// Of the latest work.
+  /// Returns the ticket of the latest work.
   uint64_t last();
-  /// **Blocks until** fewer than kMaxPending are queued: a device's queue of launches is full then, and the thread that
-  /// launches waits.
+  /// **Blocks until** fewer than kMaxPending pieces of work are queued, as a thread that launches waits for room in a
+  /// device's full queue of launches.
   void WaitForRoom();
   bool HasRoom();
   /// Unique in the process.
@@ -36,7 +36,7 @@ class Queue {
 
   static constexpr uint64_t kMaxPending = 1024;
 
-  /// While held, no queue starts anything.
+  /// Hold() keeps all queues from starting work until Release().
   static void Hold();
   static void Release();
 

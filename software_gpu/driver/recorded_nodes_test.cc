@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which nodes the calls of a recording become (Driver API, Stream Management; CUgraphNodeType).
+// Tests which nodes the calls in a recording become (Driver API, Stream Management; CUgraphNodeType).
 #include <string>
 
 #include "driver/capture_fixture.h"
@@ -26,7 +26,7 @@ TEST_F(RecordedNodesTest, CallsBecomeNodesOfTheirType) {
   EXPECT_EQ(record([&] { return LaunchAppend(stream_, 1); }), CU_GRAPH_NODE_TYPE_KERNEL);
   EXPECT_EQ(record([&] { return cuLaunchHostFunc(stream_, [](void*) {}, nullptr); }), CU_GRAPH_NODE_TYPE_HOST);
   EXPECT_EQ(record([&] { return cuStreamWriteValue32(stream_, word_, 1, 0); }), CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
-  // CUevent_record_flags and CUevent_wait_flags: nodes, and no edges.
+  // CUevent_record_flags and CUevent_wait_flags: external records and waits are nodes, not edges.
   EXPECT_EQ(record([&] { return cuEventRecordWithFlags(event_, stream_, CU_EVENT_RECORD_EXTERNAL); }),
             CU_GRAPH_NODE_TYPE_EVENT_RECORD);
   EXPECT_EQ(record([&] { return cuStreamWaitEvent(stream_, event_, CU_EVENT_WAIT_EXTERNAL); }),
@@ -35,8 +35,8 @@ TEST_F(RecordedNodesTest, CallsBecomeNodesOfTheirType) {
   EXPECT_EQ(cuStreamWaitEvent(stream_, event_, CU_EVENT_WAIT_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
 }
 
-// Programming Guide, Creating a Graph Using Stream Capture: memory of the host is read when the graph runs, pageable or
-// not; without a recording a copy from pageable memory takes it at once.
+// Programming Guide, Creating a Graph Using Stream Capture: host memory, pageable or not, is read when the graph runs.
+// Outside of a recording, a copy from pageable memory reads it at once.
 TEST_F(RecordedNodesTest, RecordedCopiesReadPageableMemoryWhenTheyRun) {
   uint32_t words[2] = {1, 5};
   Begin();
@@ -70,7 +70,8 @@ TEST_F(RecordedNodesTest, CooperativeLaunchesStayCooperative) {
   EXPECT_EQ(value.cooperative, 1);
 }
 
-// Programming Guide, Programmatic Dependent Launch, Use in CUDA Graphs.
+// Programming Guide, Programmatic Dependent Launch, Use in CUDA Graphs: launches that may overlap have programmatic
+// edges.
 TEST_F(RecordedNodesTest, LaunchesThatMayOverlapHaveProgrammaticEdges) {
   Parameters parameters{log_, 2};
   CUlaunchAttribute attributes[2] = {};
@@ -94,7 +95,7 @@ TEST_F(RecordedNodesTest, LaunchesThatMayOverlapHaveProgrammaticEdges) {
   CUkernelNodeAttrValue value = {};
   ASSERT_EQ(cuGraphKernelNodeGetAttribute(to, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value), CUDA_SUCCESS);
   EXPECT_EQ(value.priority, -1);
-  // The node's attributes may be set: it has none that nodes do not have.
+  // The recorded node has no attributes that only launches have, so its attributes may be set.
   EXPECT_EQ(cuGraphKernelNodeSetAttribute(to, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value), CUDA_SUCCESS);
   Run(Instantiate(graph));
   EXPECT_EQ(Log(), (Words{1, 2}));
@@ -108,7 +109,7 @@ TEST_F(RecordedNodesTest, AttributesThatAreWrongAreRefused) {
   CUlaunchConfig config = {3, 1, 1, 1, 1, 1, 0, stream_, &attribute, 1};
   EXPECT_EQ(cuLaunchKernelEx(&config, Function("append"), parameters.pointers, nullptr),
             CUDA_ERROR_INVALID_CLUSTER_SIZE);
-  // CUlaunchAttributeID: of streams alone.
+  // CUlaunchAttributeID: this attribute belongs to streams only.
   attribute.id = CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY;
   EXPECT_EQ(cuLaunchKernelEx(&config, Function("append"), parameters.pointers, nullptr), CUDA_ERROR_INVALID_VALUE);
 }

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A CUDA driver without a GPU, for tests: a shared library libcuda.so.1 whose devices are threads and memory of this
-// process. This is its C interface for tests and for the images that it loads; programs use it as CUDA's.
+// process. This header is its C interface for tests and for the images that it loads; programs use it as CUDA's driver.
 //
 //   memory   Device memory is mapped twice. The address that programs see may not be touched, so that a host that
-//            touches it faults; copies and kernels go through the other. Fresh memory is filled with kSoftwareGpuFill.
-//   streams  Each is a thread. Nothing that was queued has run until something waited for it; hold() makes sure.
-//   images   A shared object that exports `software_gpu_image`. Its kernels run one thread after another. A parameter's
-//            8-byte words that are addresses of device memory are exchanged for ones that may be touched. The kernels
-//            of other images (cubins, PTX) are those that bind() gave it, by name.
-//   errors   An error of 700 and the like stays: every later call in that context returns it, and what was queued is
-//            not run.
-//   capture  What a driver may refuse in a thread that captures, this one refuses.
+//            touches it faults; copies and kernels use the other. Fresh memory is filled with kSoftwareGpuFill.
+//   streams  Each stream is a thread. Queued work may not have run until something waits for it; hold() ensures that
+//            it has not.
+//   images   An image is a shared object that exports `software_gpu_image`. Its kernels run one thread after another.
+//            8-byte words of a parameter that are addresses of device memory are replaced by accessible ones. The
+//            kernels of other images (cubins, PTX) are those that bind() was given, by name.
+//   errors   An error such as 700 stays: every later call in the context returns it, and queued work is not run.
+//   capture  This driver refuses all calls that a driver may refuse in a thread that captures.
 //
-// The environment, read when the library is loaded: CALLOUT_SOFTWARE_GPU_DEVICES (1), CALLOUT_SOFTWARE_GPU_VERSION
-// (13000), CALLOUT_SOFTWARE_GPU_HIDE (functions that there are not: "cuMemAlloc,cuMemFree"), CALLOUT_SOFTWARE_GPU_FAIL
-// (failures, as fail() takes them: "cuMemAlloc:2:2,cuInit:1:100"), CALLOUT_SOFTWARE_GPU_LOG (a file for the names of
-// all calls), CALLOUT_SOFTWARE_GPU_HOST_MEMORY (1: copies reach all memory of the host, too, as on devices with
-// pageable memory access), CUDA_VISIBLE_DEVICES (which of the devices there are, and in which order: "1,0") and
+// These environment variables are read when the library is loaded: CALLOUT_SOFTWARE_GPU_DEVICES (1),
+// CALLOUT_SOFTWARE_GPU_VERSION (13000), CALLOUT_SOFTWARE_GPU_HIDE (functions to hide: "cuMemAlloc,cuMemFree"),
+// CALLOUT_SOFTWARE_GPU_FAIL (failures, as fail() takes them: "cuMemAlloc:2:2,cuInit:1:100"), CALLOUT_SOFTWARE_GPU_LOG
+// (a file for the names of all calls), CALLOUT_SOFTWARE_GPU_HOST_MEMORY (1: copies can access all memory of the host,
+// as on devices with pageable memory access), CUDA_VISIBLE_DEVICES (the visible devices and their order: "1,0") and
 // CUDA_MODULE_LOADING (EAGER: kernels of PTX are loaded with their module; otherwise by their first launch, which a
 // recording does not survive). CALLOUT_SOFTWARE_GPU_DELAYS (a number, the seed) makes streams wait for up to 200 us
-// before some of what they run, and graphs run in any order that their edges allow, so that an order which nothing but
-// luck keeps is lost; streams read it when they are made.
+// before some of their work, and graphs run in any order that their edges allow, so that an order that holds only by
+// luck breaks; streams read this variable when they are made.
 #pragma once
 
 #include <stddef.h>
@@ -38,9 +38,9 @@ struct SoftwareGpuLaunch {
   unsigned int shared_bytes;
   void* shared;  ///< Dynamic shared memory of the block.
   int device;
-  /// A global of the kernel's image on this device. Null if there is none.
+  /// Returns a global of the kernel's image on this device. Null if there is none.
   void* (*global)(const char* name);
-  /// cudaGraphSetConditional. Zero, or the error that the kernel is to return.
+  /// cudaGraphSetConditional. Returns zero, or the error that the kernel must return.
   int (*set_conditional)(uint64_t handle, unsigned int value);
 };
 
@@ -51,10 +51,10 @@ struct SoftwareGpuKernel {
   const char* name;
   SoftwareGpuFunction function;
   size_t parameter_count;
-  const size_t* parameter_bytes;  ///< Also their alignment, up to 8.
-  unsigned int max_threads;       ///< Of a block; 0: the device's limit.
-  unsigned int shared_bytes;      ///< Static ones.
-  unsigned int cluster = 0;       ///< Blocks along x of the clusters that it is compiled for; 0: it is for none.
+  const size_t* parameter_bytes;  ///< The sizes are also the alignments, up to 8.
+  unsigned int max_threads;       ///< In a block; 0: the device's limit.
+  unsigned int shared_bytes;      ///< Static shared memory.
+  unsigned int cluster = 0;       ///< Blocks along x of the clusters for which it is compiled; 0: without clusters.
 };
 
 struct SoftwareGpuGlobal {
@@ -62,7 +62,7 @@ struct SoftwareGpuGlobal {
   size_t bytes;
 };
 
-/// What an image exports as `software_gpu_image`.
+/// An image exports this struct as `software_gpu_image`.
 struct SoftwareGpuImage {
   size_t kernel_count;
   const SoftwareGpuKernel* kernels;
@@ -86,31 +86,31 @@ enum { kSoftwareGpuFill = 0xA5 };
 
 /// Thread-safe.
 struct SoftwareGpuControl {
-  /// Waits for what is queued, then forgets everything but that cuInit was called.
+  /// Waits for queued work, then forgets everything except that cuInit was called.
   void (*reset)();
-  /// The `nth` call of `function` from now on (1: the next) fails with `code` and does nothing.
+  /// Makes the `nth` later call of `function` (1: the next) fail with `code` and do nothing.
   void (*fail)(const char* function, int nth, int code);
-  /// Calls of `function` since reset().
+  /// Returns the number of calls of `function` since reset().
   int (*calls)(const char* function);
-  /// One line a call since reset(). Borrowed: valid until the thread's next log().
+  /// Returns one line for each call since reset(). Borrowed: valid until the thread's next log().
   const char* (*log)();
-  /// Streams run nothing until release().
+  /// Keeps streams from running anything until release().
   void (*hold)();
   void (*release)();
-  /// Living things of a kind.
+  /// Returns the number of live objects of a kind.
   int64_t (*live)(SoftwareGpuKind kind);
-  /// reset(), and then that many. Nobody may hold a context.
+  /// Calls reset(), and makes `count` devices. Nobody may hold a context.
   void (*set_devices)(int count);
-  /// A kernel for images that only a GPU understands. Borrowed: what it points to.
+  /// Adds a kernel for images that only a GPU understands. Borrowed: everything to which it points.
   void (*bind)(const SoftwareGpuKernel* kernel);
-  /// A global of such images. Borrowed: its name.
+  /// Adds a global of such images. Borrowed: its name.
   void (*bind_global)(const SoftwareGpuGlobal* global);
-  /// From now on graphs run in a random order of those that their edges allow.
+  /// Makes graphs run in random orders that their edges allow.
   void (*shuffle_graphs)(uint64_t seed);
-  /// The lines of log() that are this thread's calls. Borrowed: valid until the thread's next one.
+  /// Returns the lines of log() for this thread's calls. Borrowed: valid until the thread's next thread_log().
   const char* (*thread_log)();
 };
 
-/// What the library exports.
+/// The type of `software_gpu_control`, which the library exports.
 typedef const SoftwareGpuControl* (*SoftwareGpuControlFn)();
 }

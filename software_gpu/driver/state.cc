@@ -26,8 +26,8 @@ std::vector<std::string> Split(const std::string& text, char separator) {
   return parts;
 }
 
-// CUDA Programming Guide, CUDA Environment Variables: the devices are those that CUDA_VISIBLE_DEVICES lists, in its
-// order; what follows a number that is none's does not count. Names of devices (GPU-...) are not known here.
+// Returns the devices that CUDA_VISIBLE_DEVICES lists, in its order (CUDA Programming Guide, CUDA Environment
+// Variables). An invalid number ends the list. Names of devices (GPU-...) are not known here.
 std::vector<int> VisibleDevices() {
   const std::string text = Variable("CALLOUT_SOFTWARE_GPU_DEVICES");
   const int count = text.empty() ? 1 : std::atoi(text.c_str());

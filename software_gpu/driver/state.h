@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one driver of the process, and what every call of it begins with.
+// The one driver of the process, and the beginning of each of its calls.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +29,13 @@ constexpr int kBlocksOfMultiprocessor = 32;
 constexpr int kGreatestPriority = -5;
 constexpr int kMultiprocessors = 4;  // an H100 has 132
 
-/// Of cuMemAddressReserve.
+/// A range of cuMemAddressReserve.
 struct Reservation {
   size_t bytes;
-  char* twin;  ///< Where what is mapped may be touched.
+  char* twin;  ///< The accessible address of memory that is mapped there.
 };
 
-/// That of every device: 90 is 9.0.
+/// The compute capability of every device: 90 stands for 9.0.
 inline constexpr int kComputeCapability = 90;
 
 struct State {
@@ -49,8 +49,8 @@ struct State {
 
   bool HasDevice(CUdevice device) const { return device >= 0 && static_cast<size_t>(device) < contexts.size(); }
 
-  std::vector<std::unique_ptr<CUctx_st>> contexts;  // one a device
-  std::vector<int> numbers;                         // of devices among the machine's, some of which may be hidden
+  std::vector<std::unique_ptr<CUctx_st>> contexts;  // one for each device
+  std::vector<int> numbers;                         // the devices' numbers on the machine, where some may be hidden
   std::set<CUstream> streams;                       // without the legacy ones
   std::set<CUevent> events;
   std::set<CUlibrary> libraries;
@@ -65,7 +65,7 @@ struct State {
   std::set<CUgraph> graphs;
   std::set<CUgraphNode> graph_nodes;
   std::set<CUgraphExec> graph_execs;
-  std::set<CUuserObject> user_objects;  // those that callers have references of
+  std::set<CUuserObject> user_objects;  // those to which callers have references
   std::map<CUgraphConditionalHandle, std::weak_ptr<Condition>> conditions;
   std::set<std::shared_ptr<Capture>> captures;
   uint64_t captures_begun = 0;
@@ -75,13 +75,13 @@ struct State {
   std::map<std::string, size_t> bound_globals;
 
   std::map<std::string, int> calls;
-  std::multimap<std::string, std::pair<int, CUresult>> failures;  // at which call, and how
+  std::multimap<std::string, std::pair<int, CUresult>> failures;  // the number of the call, and its error
   std::string log;
   std::map<std::thread::id, std::string> thread_logs;
 
-  /// CUDA_ERROR_NOT_SUPPORTED for a thing that this GPU does not have, with its name in the log.
+  /// Returns CUDA_ERROR_NOT_SUPPORTED for a feature that this GPU does not have, and logs its name.
   CUresult Refuse(const std::string& what);
-  /// For the order of a launch's nodes: none if nothing is to be random.
+  /// Returns a seed for the order of a launch's nodes; nothing if the order is not random.
   std::optional<uint64_t> NextSeed();
   std::optional<std::mt19937_64> seeds;  ///< CALLOUT_SOFTWARE_GPU_DELAYS
 };
@@ -89,27 +89,27 @@ struct State {
 /// Never destroyed: queues use it until the process ends.
 State& TheState();
 
-/// The thread's contexts, the current one last.
+/// Returns the thread's contexts, the current one last.
 std::vector<CUcontext>& ContextStack();
 
 enum Needs : unsigned {
-  kAlways = 0,  ///< Also before cuInit.
+  kAlways = 0,  ///< The call also works before cuInit.
   kInitialized = 1,
-  kContext = 2 | 1,   ///< A current context without an error.
-  kNotInCapture = 4,  ///< What no thread may do that captures.
+  kContext = 2 | 1,   ///< The call needs a current context without an error.
+  kNotInCapture = 4,  ///< No thread that captures may make the call.
 };
 
-/// Holds the mutex, logs, and says whether the call may go on.
+/// Holds the mutex, logs the call, and decides whether it may go on.
 class Call {
  public:
   Call(const char* function, unsigned needs, const std::string& arguments = {});
 
   bool refused() const { return result_ != CUDA_SUCCESS; }
   CUresult result() const { return result_; }
-  /// The current context. Null only if the call does not need one.
+  /// Returns the current context. Null only if the call does not need one.
   CUcontext context() const { return context_; }
   State& state() const { return state_; }
-  /// Before waiting: what is queued needs the mutex.
+  /// Call it before waiting: queued work needs the mutex.
   void Unlock() { lock_.unlock(); }
   void Lock() { lock_.lock(); }
 
@@ -126,60 +126,61 @@ class Call {
 /// True in a host function, which must not call the driver.
 bool& InHostFunction();
 
-/// How this thread's calls stand to recordings: as CU_STREAM_CAPTURE_MODE_*, global by default.
+/// The mode of this thread's calls towards recordings: a CU_STREAM_CAPTURE_MODE_*, global by default.
 CUstreamCaptureMode& ThreadCaptureMode();
 
-/// True for a context of a device, retained.
+/// True for a retained context of a device.
 bool IsContext(const State& state, CUcontext context);
 
-/// What a kernel's cudaGraphSetConditional does. False if the context has no such handle. Takes the mutex.
+/// Performs a kernel's cudaGraphSetConditional. Returns false if the context has no such handle. Takes the mutex.
 bool SetCondition(State& state, CUcontext context, CUgraphConditionalHandle handle, uint32_t value);
 
-/// True for errors after which a context is of no use.
+/// True for errors after which a context cannot be used.
 bool Stays(CUresult result);
 
-/// Where a device's or pinned address may be touched. Null if not all of it lies in one allocation.
+/// Returns the accessible address of a device's or pinned memory. Null unless one allocation holds the whole range.
 /// **Thread-safe.**
 char* FindMemory(State& state, CUdeviceptr address, size_t bytes);
 
-/// True for memory of the host that the driver does not know, which copies must not touch after their call, or before
-/// it (Driver API, API synchronization behavior). With the mutex held.
+/// True for host memory that the driver does not know: copies may access it only during their call (Driver API, API
+/// synchronization behavior). Requires the mutex.
 bool IsPageable(State& state, CUdeviceptr address);
 
-/// True for an address of cuMemAddressReserve.
+/// True for an address in a range of cuMemAddressReserve.
 bool IsReserved(State& state, CUdeviceptr address);
 
-/// What reset() needs, with the mutex held.
+/// Parts of reset(). Require the mutex.
 void ForgetVirtualMemory(State& state);
 void ForgetPools(State& state);
 
-/// The context of pinned memory. Null for other memory.
+/// Returns the context of pinned memory. Null for other memory.
 CUcontext PinnedContext(State& state, CUdeviceptr address);
 
-/// A global of an image in a context, zeros at first. Zero if there is none.
+/// Returns the address of an image's global in a context; the global is zero at first. Returns zero if there is none.
 CUdeviceptr GlobalMemory(State& state, CUlibrary library, CUcontext context, const std::string& name);
 
-/// The kernel's function in a context.
+/// Returns the kernel's function in a context.
 CUfunction FunctionOf(State& state, CUkernel kernel, CUcontext context);
 
-/// How many blocks of a cooperative launch there may be.
+/// Returns the maximal number of blocks of a cooperative launch.
 int MaxCooperativeBlocks(const CUkern_st& kernel, int block, size_t dynamic_shared);
 
-/// The library's PTX in the context, loaded if it was not. An error's text is in `problem`.
+/// Returns the library's PTX in the context, and loads it if necessary. `problem` receives the text of an error.
 CUresult ProgramOf(State& state, CUlibrary library, CUcontext context, std::shared_ptr<LoadedProgram>* program,
                    std::string* problem);
 
-/// A library of the image, and its end. `problem` has what was wrong.
+/// MakeLibrary makes a library of the image; `problem` receives the reason of a failure. DeleteLibrary destroys it.
 CUresult MakeLibrary(State& state, const void* image, CUlibrary* library, std::string* problem);
 void DeleteLibrary(State& state, CUlibrary library);
 
-/// CUDA_ERROR_INVALID_HANDLE if there is none, or why its image was refused.
+/// Returns CUDA_ERROR_INVALID_HANDLE if there is no such library, or the error of its image.
 CUresult CheckLibrary(const State& state, CUlibrary library);
 
-/// Ends the recording of whoever may not do this now; the error that the caller gets, if there is one.
+/// Checks a call that is unsafe during captures. Ends the recording of a thread that may not make the call, and returns
+/// the error for the caller.
 CUresult RefuseInCapture(State& state);
 
-/// Destroys what belongs to the context. Holds the queues of its streams, which the caller lets go of without the
+/// Destroys the objects of the context. Returns the queues of its streams, which the caller must release without the
 /// mutex.
 std::vector<std::shared_ptr<Queue>> TearDown(State& state, CUcontext context);
 

@@ -14,7 +14,7 @@ extern "C" CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int fl
   if (call.refused()) return call.result();
   if (flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
   *stream = new CUstream_st{.context = call.context(), .blocking = flags != CU_STREAM_NON_BLOCKING};
-  // Priorities outside of the range become the nearest (Driver API, cuStreamCreateWithPriority).
+  // Priorities outside of the range become the nearest one in it (Driver API, cuStreamCreateWithPriority).
   (*stream)->priority = std::clamp(priority, kGreatestPriority, 0);
   call.state().streams.insert(*stream);
   return CUDA_SUCCESS;
@@ -82,7 +82,7 @@ extern "C" CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callba
     callback(handle, status, data);
     InHostFunction() = false;
   };
-  // It is called after an error, too, and told of it.
+  // The callback is called after an error, too, with the error's code.
   EnqueueWork(
       call.state(), stream,
       [=] {

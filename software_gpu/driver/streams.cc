@@ -6,7 +6,7 @@
 namespace callout::software_gpu {
 namespace {
 
-// Queues that have run dry end here, and not where their stream is destroyed, which does not wait.
+// Takes queues of destroyed streams that have run all work. They end here, because cuStreamDestroy does not wait.
 std::vector<std::shared_ptr<Queue>> TakeFinished(State& state) {
   std::vector<std::shared_ptr<Queue>> finished;
   std::erase_if(state.retired, [&](const std::shared_ptr<Queue>& queue) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams, events and host functions (Driver API, Stream Management, Event Management, Stream synchronization
+// Tests streams, events and host functions (Driver API, Stream Management, Event Management, Stream synchronization
 // behavior).
 #include <cstdlib>
 #include <functional>
@@ -33,19 +33,19 @@ TEST_F(StreamTest, TheLegacyStreamAndBlockingStreamsWaitForEachOther) {
   EXPECT_EQ(Log(), (Words{1, 2, 3}));
 }
 
-// CU_STREAM_NON_BLOCKING: no synchronization with the legacy default stream.
+// CU_STREAM_NON_BLOCKING: the stream does not synchronize with the legacy default stream.
 TEST_F(StreamTest, NonBlockingStreamsDoNotWaitForTheLegacyStream) {
   Close(stream_);
   ASSERT_EQ(LaunchAppend(stream_, 2), CUDA_SUCCESS);
   ASSERT_EQ(LaunchAppend(nullptr, 1), CUDA_SUCCESS);
-  // It returns although stream_ cannot go on.
+  // The call returns although stream_ cannot go on.
   ASSERT_EQ(cuStreamSynchronize(nullptr), CUDA_SUCCESS);
   EXPECT_EQ(cuStreamQuery(stream_), CUDA_ERROR_NOT_READY);
   Open();
   EXPECT_EQ(Log(), (Words{1, 2}));
 }
 
-// CU_STREAM_PER_THREAD: a stream of each thread, which is blocking, and not that of another thread.
+// CU_STREAM_PER_THREAD: each thread has a stream of its own, which is blocking.
 TEST_F(StreamTest, PerThreadStreamsAreBlockingAndEachThreadsOwn) {
   Close(CU_STREAM_PER_THREAD);
   ASSERT_EQ(LaunchAppend(CU_STREAM_PER_THREAD, 2), CUDA_SUCCESS);
@@ -60,7 +60,7 @@ TEST_F(StreamTest, PerThreadStreamsAreBlockingAndEachThreadsOwn) {
   EXPECT_EQ(Log(), (Words{1, 2, 3}));
 }
 
-// cuStreamCreateWithPriority: lower numbers are greater priorities; those outside of the range are clamped.
+// cuStreamCreateWithPriority: lower numbers are greater priorities; numbers outside of the range are clamped.
 TEST_F(StreamTest, PrioritiesAreClampedToTheirRange) {
   int least = 1;
   int greatest = 1;
@@ -80,7 +80,7 @@ TEST_F(StreamTest, PrioritiesAreClampedToTheirRange) {
   EXPECT_EQ(cuCtxGetStreamPriorityRange(nullptr, nullptr), CUDA_SUCCESS);
 }
 
-// cuStreamDestroy returns at once; what was queued is run.
+// cuStreamDestroy returns at once; queued work still runs.
 TEST_F(StreamTest, WorkOfADestroyedStreamIsRun) {
   CUstream const stream = Stream();
   CUevent const event = Event();
@@ -94,8 +94,8 @@ TEST_F(StreamTest, WorkOfADestroyedStreamIsRun) {
   EXPECT_EQ(Log(), Words{1});
 }
 
-// Programming Guide, Concurrent execution between host and device: launches return before they run, until so many are
-// queued that a launch waits for room.
+// Programming Guide, Concurrent execution between host and device: launches return before they run, until the queue is
+// full and a launch waits for room.
 TEST_F(StreamTest, ALaunchWaitsForRoomInAFullQueue) {
   constexpr int kLaunches = 1500;
   std::atomic<int> launched = 0;
@@ -107,10 +107,10 @@ TEST_F(StreamTest, ALaunchWaitsForRoomInAFullQueue) {
       ASSERT_EQ(LaunchFunction(append, stream_, word_, static_cast<uint32_t>(launched.load())), CUDA_SUCCESS);
     }
   });
-  // The queue of the closed gate takes a fixed number of them.
+  // The queue of the closed gate has room for a fixed number of launches.
   constexpr int kRoom = 1023;
   while (software_gpu_control()->calls("cuLaunchKernel") < kRoom + 1) std::this_thread::yield();
-  // Others are not held up, and give the launcher all the time that it would need to go on.
+  // Other streams are not held up. These calls give the launcher enough time to go on if it could.
   CUstream const other = Stream();
   for (int i = 0; i < 200; ++i) ASSERT_EQ(cuStreamSynchronize(other), CUDA_SUCCESS);
   EXPECT_EQ(launched, kRoom);
@@ -122,7 +122,7 @@ TEST_F(StreamTest, ALaunchWaitsForRoomInAFullQueue) {
   for (int i = 0; i < kLaunches; ++i) ASSERT_EQ(log[static_cast<size_t>(i)], static_cast<uint32_t>(i));
 }
 
-// cuLaunchHostFunc: it runs in the order of its stream, and must not call CUDA.
+// cuLaunchHostFunc: the function runs in the order of its stream, and must not call CUDA.
 TEST_F(StreamTest, HostFunctionsRunInOrderAndMayNotCallTheDriver) {
   struct Seen {
     std::atomic<uint32_t>* value;
@@ -148,7 +148,8 @@ TEST_F(StreamTest, HostFunctionsRunInOrderAndMayNotCallTheDriver) {
   EXPECT_EQ(seen.query, CUDA_ERROR_NOT_PERMITTED);
 }
 
-// cuStreamAddCallback: it is called after an error too, with its code; cuLaunchHostFunc is not.
+// cuStreamAddCallback: the callback is called after an error too, with the error's code; a function of cuLaunchHostFunc
+// is not.
 TEST_F(StreamTest, CallbacksAreToldOfErrors) {
   CUresult told = CUDA_SUCCESS;
   bool called = false;
@@ -165,7 +166,7 @@ TEST_F(StreamTest, CallbacksAreToldOfErrors) {
   EXPECT_FALSE(called);
 }
 
-// cuEventElapsedTime.
+// cuEventElapsedTime: the time is known when both events have happened.
 TEST_F(StreamTest, TheTimeBetweenEventsIsKnownWhenBothHappened) {
   CUevent const start = Event();
   CUevent const end = Event();
@@ -186,8 +187,8 @@ TEST_F(StreamTest, TheTimeBetweenEventsIsKnownWhenBothHappened) {
   EXPECT_EQ(cuEventElapsedTime(&milliseconds, start, untimed), CUDA_ERROR_INVALID_HANDLE);
 }
 
-// cuEventQuery, cuStreamWaitEvent: an event that was never recorded has happened. cuEventRecord: a later record
-// replaces an earlier one, and does not move those who wait already.
+// cuEventQuery, cuStreamWaitEvent: an event that was never recorded counts as having happened. cuEventRecord: a later
+// record replaces an earlier one, but earlier waits still wait for the earlier record.
 TEST_F(StreamTest, WaitsAreForTheLatestRecord) {
   CUevent const event = Event();
   CUstream const waiter = Stream();
@@ -200,7 +201,7 @@ TEST_F(StreamTest, WaitsAreForTheLatestRecord) {
   Close(stream_);
   ASSERT_EQ(cuEventRecord(event, stream_), CUDA_SUCCESS);
   ASSERT_EQ(LaunchAppend(waiter, 2), CUDA_SUCCESS);
-  // The first record has happened, the second not.
+  // The first record has happened, and the second has not.
   ASSERT_EQ(cuStreamSynchronize(waiter), CUDA_SUCCESS);
   EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
   Open();
@@ -208,7 +209,7 @@ TEST_F(StreamTest, WaitsAreForTheLatestRecord) {
   EXPECT_EQ(cuEventQuery(event), CUDA_SUCCESS);
 }
 
-// CALLOUT_SOFTWARE_GPU_DELAYS of software_gpu.h: what is ordered stays in its order, whatever the delays.
+// CALLOUT_SOFTWARE_GPU_DELAYS of software_gpu.h: ordered work keeps its order, whatever the delays are.
 class DelaysTest : public StreamTest, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {

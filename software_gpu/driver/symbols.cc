@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which function cuGetProcAddress gives: that of the newest signature that is not newer than the version that is asked
-// for, as generate_symbols.py read them from cudaTypedefs.h.
+// cuGetProcAddress: it returns the function with the newest signature that is not newer than the requested version.
+// generate_symbols.py reads the signatures from cudaTypedefs.h.
 #include <cudaTypedefs.h>
 
 #include <cstring>
@@ -69,7 +69,8 @@ extern "C" CUresult cuGetProcAddress(const char* symbol, void** function, int ve
   return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
 }
 
-/// NVRTC asks for a driver's private tables wherever one is loaded, and calls what it does not find.
+/// NVRTC asks for a driver's private tables wherever a driver is loaded, and crashes on a missing function. So all
+/// tables are refused.
 extern "C" CUresult cuGetExportTable(const void** table, const CUuuid* /*id*/) {
   if (table != nullptr) *table = nullptr;
   return CUDA_ERROR_NOT_FOUND;

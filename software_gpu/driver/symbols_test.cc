@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which function a version gets (Driver API, Driver Entry Point Access).
+// Tests which function each version gets (Driver API, Driver Entry Point Access).
 #include <cudaTypedefs.h>
 
 #include "driver/driver_fixture.h"
@@ -20,7 +20,7 @@ class SymbolTest : public DriverFixture {
   }
 };
 
-// cuGetProcAddress: the variant that is the newest at that version.
+// cuGetProcAddress: it returns the newest variant at the requested version.
 TEST_F(SymbolTest, OldVersionsGetOldSignatures) {
   const auto old = Get<PFN_cuCtxGetDevice_v2000>("cuCtxGetDevice", 12000);
   const auto current = Get<PFN_cuCtxGetDevice_v13000>("cuCtxGetDevice", 13000);
@@ -46,7 +46,7 @@ TEST_F(SymbolTest, NewVersionsGetNewSignatures) {
   EXPECT_EQ(cuStreamQuery(stream_), CUDA_SUCCESS);
 }
 
-// cuGetProcAddress has itself two signatures, the newer of which tells why there is nothing.
+// cuGetProcAddress itself has two signatures; the newer one also returns why there is no function.
 TEST_F(SymbolTest, TheGetterHasTwoSignatures) {
   void* function = nullptr;
   const auto old = Get<PFN_cuGetProcAddress_v11030>("cuGetProcAddress", 11080);
@@ -62,8 +62,8 @@ TEST_F(SymbolTest, TheGetterHasTwoSignatures) {
   EXPECT_EQ(current("cuInit", &function, 12000, 0x80, &status), CUDA_ERROR_INVALID_VALUE);
 }
 
-// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM: a null stream is the thread's own, so that nothing of another
-// thread's is waited for.
+// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM: a null stream is the thread's own, so that the call does not wait for
+// work of another thread.
 TEST_F(SymbolTest, PerThreadVariantsUseTheThreadsOwnStream) {
   const auto launch = Get<PFN_cuStreamSynchronize_v7000_ptsz>("cuStreamSynchronize", 12000,
                                                               CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
@@ -83,7 +83,7 @@ TEST_F(SymbolTest, PerThreadVariantsUseTheThreadsOwnStream) {
   EXPECT_NE(own, legacy);
 }
 
-// cuGetErrorName, cuGetErrorString: CUDA_ERROR_INVALID_VALUE, and null, for what is no error.
+// cuGetErrorName, cuGetErrorString: an unknown error is CUDA_ERROR_INVALID_VALUE, with null.
 TEST_F(SymbolTest, ErrorsHaveNamesAndTexts) {
   const char* text = nullptr;
   ASSERT_EQ(cuGetErrorName(CUDA_ERROR_MISALIGNED_ADDRESS, &text), CUDA_SUCCESS);
@@ -94,7 +94,7 @@ TEST_F(SymbolTest, ErrorsHaveNamesAndTexts) {
   EXPECT_EQ(text, nullptr);
 }
 
-// software_gpu.h: what is not written says so.
+// software_gpu.h: a call of a function that is not implemented is logged.
 TEST_F(SymbolTest, NamesThatAreNotWrittenAreLogged) {
   CUarray array = nullptr;
   CUDA_ARRAY_DESCRIPTOR descriptor = {16, 1, CU_AD_FORMAT_FLOAT, 1};

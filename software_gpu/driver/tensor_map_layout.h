@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is in a CUtensorMap here: the arguments that it was made of. A GPU's own layout is known to its driver alone.
+// The content of a CUtensorMap here: the arguments of which it was made. Only the driver knows a GPU's own layout.
 #pragma once
 
 #include <cstdint>

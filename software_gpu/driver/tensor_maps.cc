@@ -27,7 +27,7 @@ struct Asked {
   CUtensorMapFloatOOBfill fill;
 };
 
-// Bytes of an element by CUtensorMapDataType; packed types are not known here.
+// The bytes of an element by CUtensorMapDataType. Packed types are not supported.
 constexpr std::array<uint64_t, 13> kElementBytes = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
 
 bool IsFloat(CUtensorMapDataType type) { return type >= CU_TENSOR_MAP_DATA_TYPE_FLOAT16; }
@@ -50,7 +50,7 @@ bool ChoicesFit(const Asked& asked) {
   return inner % 16 == 0 && (asked.swizzle == CU_TENSOR_MAP_SWIZZLE_NONE || inner <= SpanOf(asked.swizzle));
 }
 
-// The rules of cuTensorMapEncodeTiled, in the order of its parameters.
+// Checks the rules of cuTensorMapEncodeTiled, in the order of its parameters.
 bool Fits(const Asked& asked) {
   if (asked.rank < 1 || asked.rank > 5) return false;
   const uint64_t alignment = asked.interleave == CU_TENSOR_MAP_INTERLEAVE_32B ? 32 : 16;
@@ -98,7 +98,7 @@ extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType
   std::copy_n(strides, rank - 1, layout.strides);
   for (cuuint32_t i = 0; i < rank; ++i) {
     layout.box[i] = static_cast<uint16_t>(box[i]);
-    const bool steps = i > 0 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE;  // else it is ignored, whatever it says
+    const bool steps = i > 0 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE;  // otherwise the step is ignored
     layout.element_strides[i] = steps ? static_cast<uint8_t>(element_strides[i]) : 1;
   }
   *map = {};

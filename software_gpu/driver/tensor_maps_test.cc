@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What cuTensorMapEncodeTiled takes (Driver API, Tensor Map Object Management).
+// Tests which arguments cuTensorMapEncodeTiled accepts (Driver API, Tensor Map Object Management).
 #include <cstring>
 #include <functional>
 
@@ -10,7 +10,7 @@
 namespace callout::software_gpu {
 namespace {
 
-// The arguments for an array of 8 rows of 32 floats, by boxes of 4 x 16.
+// The arguments for an array of 8 rows of 32 floats, with boxes of 4 x 16.
 struct Arguments {
   alignas(64) CUtensorMap map = {};
   CUtensorMap* to = &map;
@@ -72,8 +72,8 @@ TEST_F(TensorMapTest, EachRuleIsHeld) {
       [](Arguments& asked) { asked.box[0] = 3; },  // 12 bytes
       [](Arguments& asked) { asked.steps[1] = 0; },
       [](Arguments& asked) { asked.steps[1] = 9; },
-      [](Arguments& asked) { asked.swizzle = CU_TENSOR_MAP_SWIZZLE_32B; },        // of 64 bytes
-      [](Arguments& asked) { asked.interleave = CU_TENSOR_MAP_INTERLEAVE_16B; },  // of two axes
+      [](Arguments& asked) { asked.swizzle = CU_TENSOR_MAP_SWIZZLE_32B; },        // the box has 64 bytes
+      [](Arguments& asked) { asked.interleave = CU_TENSOR_MAP_INTERLEAVE_16B; },  // the array has two axes
       [](Arguments& asked) {
         asked.type = CU_TENSOR_MAP_DATA_TYPE_INT32;
         asked.fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA;

@@ -10,7 +10,7 @@
 namespace callout::software_gpu {
 namespace {
 
-// Functions must not run under the mutex, nor in a stream's thread.
+// The queue that runs the users' functions, which must not run under the mutex, nor in a stream's thread.
 Queue& EndsQueue() {
   static auto* const queue = new Queue;
   return *queue;
@@ -18,7 +18,7 @@ Queue& EndsQueue() {
 
 bool IsCount(unsigned int count) { return count != 0 && count <= INT_MAX; }
 
-// The caller's references become fewer. Without any, the object lives as long as graphs have some.
+// Removes references of the caller. Without any, the object lives as long as graphs have references.
 CUresult Drop(State& state, CUuserObject object, unsigned int count) {
   if (object->count < count) return CUDA_ERROR_INVALID_VALUE;
   object->count -= count;
@@ -40,7 +40,7 @@ extern "C" CUresult cuUserObjectCreate(CUuserObject* object, void* data, CUhostF
                                        unsigned int flags) {
   const Call call("cuUserObjectCreate", kInitialized);
   if (call.refused()) return call.result();
-  // Nobody is told when the function has run: the flag that says so must be there.
+  // The caller must pass CU_USER_OBJECT_NO_DESTRUCTOR_SYNC: there is no way to wait until the function has run.
   const bool known = flags == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC;
   if (object == nullptr || destroy == nullptr || !known || !IsCount(references)) return CUDA_ERROR_INVALID_VALUE;
   *object = new CUuserObject_st{std::make_shared<const UserObjectEnd>(destroy, data), references};

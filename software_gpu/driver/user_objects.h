@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What graphs keep alive for their callers (Programming Guide, CUDA User Objects).
+// Objects that graphs keep alive for their callers (Programming Guide, CUDA User Objects).
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace callout::software_gpu {
 
-/// Calls a user object's function when the last reference is gone: those of callers, graphs, executable graphs and
-/// their launches. The function runs in a thread of the driver, and must not call CUDA.
+/// Calls a user object's function when its last reference is gone: references are held by callers, graphs, executable
+/// graphs and their launches. The function runs in a thread of the driver, and must not call CUDA.
 class UserObjectEnd {
  public:
   UserObjectEnd(CUhostFn destroy, void* data) : destroy_(destroy), data_(data) {}
@@ -24,7 +24,7 @@ class UserObjectEnd {
   void* data_;
 };
 
-/// References of a graph. Copies of the graph have as many, of their own.
+/// References of a graph. A copy of the graph has the same number of its own.
 struct UserReferences {
   std::shared_ptr<const UserObjectEnd> end;
   unsigned int count = 0;
@@ -35,5 +35,5 @@ using UserObjects = std::map<CUuserObject, UserReferences>;
 
 struct CUuserObject_st {
   std::shared_ptr<const callout::software_gpu::UserObjectEnd> end;
-  unsigned int count;  ///< References of callers. With none its callers have no handle any more.
+  unsigned int count;  ///< References of callers. With none, callers have no handle any more.
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// User objects (Programming Guide, CUDA User Objects; Driver API, cuUserObjectCreate and cuGraphRetainUserObject).
+// Tests user objects (Programming Guide, CUDA User Objects; Driver API, cuUserObjectCreate and
+// cuGraphRetainUserObject).
 #include <future>
 
 #include "driver/graph_fixture.h"

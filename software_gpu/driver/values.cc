@@ -7,7 +7,7 @@
 namespace callout::software_gpu {
 namespace {
 
-// An operation on a value is a batch of one, in graphs too.
+// Queues a batch of operations on values. A single operation is a batch of one, in graphs too.
 CUresult EnqueueBatch(const char* function, CUstream stream, unsigned int count, CUstreamBatchMemOpParams* operations,
                       unsigned int flags) {
   const Call call(function, kContext);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Addresses, physical memory, and the one mapped at the other (Driver API, Virtual Memory Management). Physical memory
-// is a file, so that two addresses of it are the same memory.
+// Reserved addresses, physical memory, and its mapping to addresses (Driver API, Virtual Memory Management). Physical
+// memory is a file, so that two addresses can be the same memory.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ char* ReserveAddresses(size_t bytes) {
   return at == MAP_FAILED ? nullptr : static_cast<char*>(at);
 }
 
-// The reservation that holds all of it.
+// Returns the reservation that holds the whole range.
 std::map<CUdeviceptr, Reservation>::iterator FindReservation(State& state, CUdeviceptr address, size_t bytes) {
   auto next = state.reservations.upper_bound(address);
   if (next == state.reservations.begin()) return state.reservations.end();
@@ -112,7 +112,7 @@ extern "C" CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
   for (CUdeviceptr at = address; at < address + bytes; at += kGranularity) {
     if (state.memory.RangeAt(at).bytes != 0) return CUDA_ERROR_INVALID_VALUE;  // still mapped
   }
-  // The addresses stay reserved, so that nothing else comes to lie there; their pages cost nothing.
+  // The addresses stay reserved, so that nothing else is placed there; their pages cost nothing.
   munmap(found->second.twin, bytes);
   state.reservations.erase(found);
   return CUDA_SUCCESS;
@@ -139,7 +139,7 @@ extern "C" CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   if (call.refused()) return call.result();
   const auto found = call.state().physical.find(handle);
   if (found == call.state().physical.end() || found->second->handles == 0) return CUDA_ERROR_INVALID_VALUE;
-  // What is mapped goes on being memory, and its handle may be had again from an address.
+  // Mapped memory stays valid, and its handle can be retained again from an address.
   if (--found->second->handles == 0 && found->second.use_count() == 1) call.state().physical.erase(found);
   return CUDA_SUCCESS;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Addresses and physical memory (Driver API, Virtual Memory Management; the Programming Guide has a chapter of that
-// name).
+// Tests reserved addresses and physical memory (Driver API and Programming Guide, Virtual Memory Management).
 #include "driver/driver_fixture.h"
 
 namespace callout::software_gpu {
@@ -51,7 +50,7 @@ TEST_F(VirtualMemoryTest, EverythingIsAMultipleOfTheGranularity) {
   EXPECT_EQ(cuMemMap(address_ + 256, page_, 0, handle_, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
-// cuMemMap: size within the allocation, an offset of zero, an address that was reserved and nothing is mapped at.
+// cuMemMap: the size must fit the allocation, the offset be zero, and the address be reserved and not mapped.
 TEST_F(VirtualMemoryTest, MemoryIsMappedOnceWhereItFits) {
   EXPECT_EQ(cuMemMap(address_, 2 * page_, 0, handle_, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemMap(address_, page_, page_, handle_, 0), CUDA_ERROR_INVALID_VALUE);
@@ -70,7 +69,7 @@ TEST_F(VirtualMemoryTest, AliasesAreTheSameMemory) {
   EXPECT_EQ(Read(address_ + page_ + 16), 42U);
 }
 
-// cuMemRelease: memory lives while something is mapped to it, or a handle is held.
+// cuMemRelease: memory lives while a handle is held or a mapping exists.
 TEST_F(VirtualMemoryTest, MemoryOutlivesItsHandleWhileItIsMapped) {
   ASSERT_EQ(Map(address_), CUDA_SUCCESS);
   ASSERT_EQ(Allow(address_, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE), CUDA_SUCCESS);
@@ -79,7 +78,7 @@ TEST_F(VirtualMemoryTest, MemoryOutlivesItsHandleWhileItIsMapped) {
   EXPECT_EQ(cuMemRelease(handle_), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(Map(address_ + page_), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(Read(address_), 5U);
-  // cuMemRetainAllocationHandle
+  // cuMemRetainAllocationHandle returns the handle of mapped memory.
   ASSERT_EQ(cuMemRetainAllocationHandle(&handle_, reinterpret_cast<void*>(address_)), CUDA_SUCCESS);
   ASSERT_EQ(cuMemUnmap(address_, page_), CUDA_SUCCESS);
   ASSERT_EQ(Map(address_ + page_), CUDA_SUCCESS);
@@ -87,7 +86,7 @@ TEST_F(VirtualMemoryTest, MemoryOutlivesItsHandleWhileItIsMapped) {
   EXPECT_EQ(Read(address_ + page_), 5U);
 }
 
-// cuMemSetAccess: what was mapped may not be accessed until then.
+// cuMemSetAccess: mapped memory may not be accessed before this call.
 TEST_F(VirtualMemoryTest, MappedMemoryWithoutRightsIsRefused) {
   ASSERT_EQ(Map(address_), CUDA_SUCCESS);
   EXPECT_EQ(Rights(address_, 0), CU_MEM_ACCESS_FLAGS_PROT_NONE);
@@ -99,7 +98,7 @@ TEST_F(VirtualMemoryTest, MappedMemoryWithoutRightsIsRefused) {
   EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-// cuMemSetAccess: the rights are each device's own.
+// cuMemSetAccess: each device has rights of its own.
 TEST_F(VirtualMemoryTest, EachDeviceHasItsOwnRights) {
   ASSERT_EQ(Map(address_), CUDA_SUCCESS);
   ASSERT_EQ(Allow(address_, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE), CUDA_SUCCESS);
@@ -123,7 +122,7 @@ TEST_F(VirtualMemoryTest, KernelsDoNotWriteWhatTheyMayOnlyRead) {
   EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-// cuMemUnmap, cuMemAddressFree: what is mapped must be unmapped first, as it was mapped.
+// cuMemUnmap, cuMemAddressFree: a mapping must be unmapped first, and as a whole.
 TEST_F(VirtualMemoryTest, UnmappedMemoryIsRefused) {
   ASSERT_EQ(Map(address_), CUDA_SUCCESS);
   ASSERT_EQ(Allow(address_, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE), CUDA_SUCCESS);
@@ -153,7 +152,7 @@ TEST_F(VirtualMemoryTest, UnmappingWaitsForWork) {
   EXPECT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
 }
 
-// Ranges side by side are one to copies.
+// Copies treat adjacent mapped ranges as one.
 TEST_F(VirtualMemoryTest, CopiesGoOverSeveralMappings) {
   CUmemGenericAllocationHandle other = 0;
   ASSERT_EQ(cuMemCreate(&other, page_, &properties_, 0), CUDA_SUCCESS);
@@ -168,7 +167,7 @@ TEST_F(VirtualMemoryTest, CopiesGoOverSeveralMappings) {
   EXPECT_EQ(cuMemcpyDtoH(&read, address_ + 2 * page_ - 4, 8), CUDA_ERROR_INVALID_VALUE);
 }
 
-// cuMemGetAllocationPropertiesFromHandle, and of other devices and kinds.
+// cuMemGetAllocationPropertiesFromHandle returns the properties. Other devices and kinds are refused.
 TEST_F(VirtualMemoryTest, PropertiesAreThoseThatWereAskedFor) {
   CUmemAllocationProp read = {};
   ASSERT_EQ(cuMemGetAllocationPropertiesFromHandle(&read, handle_), CUDA_SUCCESS);

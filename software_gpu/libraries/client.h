@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver, as its clients find it: libcuda.so.1, and its functions by name.
+// The driver as its clients see it: libcuda.so.1, and its functions by name.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,11 @@
 
 namespace callout::software_gpu {
 
-/// A function of the driver, as of CUDA 12.0; null if there is no driver or it has no such function. Thread-safe.
+/// Returns a function of the driver, in its version for CUDA 12.0; null if there is no driver or no such function.
+/// Thread-safe.
 void* FindInDriver(const char* name);
 
-/// Calls a function of the driver; CUDA_ERROR_NOT_FOUND if there is none.
+/// Calls a function of the driver. Returns CUDA_ERROR_NOT_FOUND if there is none.
 template <typename... Arguments>
 int CallDriver(const char* name, Arguments... arguments) {
   void* found = FindInDriver(name);
@@ -23,7 +24,7 @@ int CallDriver(const char* name, Arguments... arguments) {
   return reinterpret_cast<int (*)(Arguments...)>(found)(arguments...);
 }
 
-/// The kernel of products, loaded. Thread-safe.
+/// The kernel that computes products, loaded. Thread-safe.
 class ProductKernel {
  public:
   /// Empty if the image beside this library cannot be loaded.
@@ -33,7 +34,7 @@ class ProductKernel {
       : library_(std::exchange(other.library_, nullptr)), kernel_(other.kernel_) {}
   ProductKernel& operator=(ProductKernel&&) = delete;
 
-  /// An ordinary launch: it may be captured, and then computes at each replay.
+  /// Makes an ordinary launch, which may be captured; each replay then computes the product again.
   int Launch(const Product& product, internal::cuda::CUstream stream) const;
 
  private:
@@ -44,7 +45,7 @@ class ProductKernel {
   internal::cuda::CUkernel kernel_;
 };
 
-/// The folder of this library.
+/// Returns the folder of this library.
 std::string LibraryFolder();
 
 }  // namespace callout::software_gpu

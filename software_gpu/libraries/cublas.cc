@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libcublas: matrix products, as cuBLASLt's are made.
+// libcublas: matrix products, computed like cuBLASLt's.
 #include "libraries/cublas.h"
 
 #include <cstring>
@@ -27,7 +27,7 @@ struct Operand {
   long long stride;
 };
 
-// All matrices are stored by columns; c is what is computed, and what beta is multiplied by.
+// The arguments of a product. All matrices are stored by columns; c is the result, and the matrix that beta multiplies.
 struct Gemm {
   int transpose_a, transpose_b;
   int64_t rows, columns, inner;
@@ -80,7 +80,7 @@ int Run(cublasHandle_t handle, const Gemm& gemm) {
   return handle->kernel.Launch(product, handle->stream) == 0 ? kCublasSuccess : kCublasExecutionFailed;
 }
 
-// Alpha and beta are complex where c is, though no kind of arithmetic says so.
+// Returns the type of alpha and beta. It is complex where c is complex, although no compute type is complex.
 Element ScaleOf(int compute, int type_c) {
   const auto c = static_cast<Element>(type_c);
   if (c == Element::kC64 || c == Element::kC128) return c;
@@ -103,7 +103,7 @@ Element ScaleOf(int compute, int type_c) {
 }  // namespace
 }  // namespace callout::software_gpu
 
-using namespace callout::software_gpu;  // NOLINT(google-build-using-namespace): what follows is its C interface
+using namespace callout::software_gpu;  // NOLINT(google-build-using-namespace): for the C functions below
 
 CALLOUT_LIBRARY_EXPORT int cublasCreate_v2(cublasHandle_t* handle) {
   if (handle == nullptr) return kCublasInvalidValue;
@@ -145,7 +145,7 @@ CALLOUT_CUBLAS_MODE(PointerMode_v2, pointer_mode)
 CALLOUT_CUBLAS_MODE(MathMode, math_mode)
 CALLOUT_CUBLAS_MODE(AtomicsMode, atomics_mode)
 
-/// No product needs one.
+/// Accepts and ignores a workspace: no product needs one.
 CALLOUT_LIBRARY_EXPORT int cublasSetWorkspace_v2(cublasHandle_t handle, void*, size_t) {
   return handle != nullptr ? kCublasSuccess : kCublasNotInitialized;
 }

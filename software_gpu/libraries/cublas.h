@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of cuBLAS's C interface that is here: matrix products. A handle serves one thread at a time.
+// The supported part of cuBLAS's C interface: matrix products. A handle serves one thread at a time.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuBLASLt and cuBLAS as their clients use them, on streams of the driver, and in graphs.
+// Tests cuBLASLt and cuBLAS as their clients use them, on streams of the driver, and in graphs.
 #include "libraries/cublas.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ class CublasTest : public testing::Test {
     EXPECT_DRIVER("cuDevicePrimaryCtxRelease", 0);
   }
 
-  // Four floats of the device.
+  // Returns the address of a block of four floats on the device.
   CUdeviceptr Place(int index) const { return memory_ + static_cast<CUdeviceptr>(index) * 16; }
   void* Pointer(int index) const { return reinterpret_cast<void*>(Place(index)); }
   void Write(int index, const std::vector<float>& values) {
@@ -83,7 +83,7 @@ class CublasLtTest : public CublasTest {
     EXPECT_EQ(cublasLtDestroy(handle_), 0);
   }
 
-  // The matrix at 2 becomes that at 0 times that at 1.
+  // Multiplies the matrices at 0 and 1 into the matrix at 2.
   int Multiply(const void* alpha, const void* beta) {
     return cublasLtMatmul(handle_, description_, alpha, Pointer(0), layout_, Pointer(1), layout_, beta, Pointer(2),
                           layout_, Pointer(2), layout_, nullptr, nullptr, 0, stream_);
@@ -195,7 +195,7 @@ TEST_F(CublasGemmTest, BatchesGoByTheirStrides) {
   Write(0, {1, 2, 3, 4});
   Write(1, {2, 0, 0, 2});
   Write(2, {0, 0, 0, 0});
-  // Matrices of one element, two of them: the first and the last of what lies there.
+  // The batch has two matrices of one element: the first and the last of the four floats.
   ASSERT_EQ(cublasGemmStridedBatchedEx(handle_, 0, 0, 1, 1, 1, &one_, Pointer(0), 0, 1, 3, Pointer(1), 0, 1, 3, &two_,
                                        Pointer(2), 0, 1, 2, 2, kCompute32F, -1),
             0);

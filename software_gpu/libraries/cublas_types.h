@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers of cuBLAS and cuBLASLt, from their documentation.
+// Constants of cuBLAS and cuBLASLt, from their documentation.
 #pragma once
 
 #include <cstdint>

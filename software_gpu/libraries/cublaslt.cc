@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libcublasLt: one algorithm, which is a kernel of the device.
+// libcublasLt, with one algorithm, which is a kernel of the device.
 #include "libraries/cublaslt.h"
 
 #include <cstring>
@@ -23,7 +23,8 @@ T Get(const CublasLtAttributes& from, int attribute, T otherwise = {}) {
   return found != from.values.end() ? static_cast<T>(found->second) : otherwise;
 }
 
-// Numbers of less than 8 bytes are signed 32-bit ones; one of them, a kind of arithmetic, has a single byte.
+// Sets an attribute. Integers of less than 8 bytes are signed 32-bit numbers, except for one attribute, a compute type,
+// which has one byte.
 int Set(CublasLtAttributes* to, std::initializer_list<int> known, int attribute, const void* from, size_t bytes) {
   if (to == nullptr || from == nullptr || (bytes != 1 && bytes != 4 && bytes != 8)) return kCublasInvalidValue;
   bool found = false;
@@ -52,7 +53,7 @@ int Read(const CublasLtAttributes* from, int attribute, void* to, size_t bytes, 
   return kCublasSuccess;
 }
 
-// Empty for orders of elements that are not known here.
+// Returns the matrix of a layout. Empty for unsupported orders of elements.
 std::optional<Matrix> MatrixOf(const cublasLtMatrixLayoutOpaque& layout, const void* data) {
   const auto order = Get<int>(layout, kLayoutOrder, kOrderColumns);
   if (order != kOrderColumns && order != kOrderRows) return {};
@@ -90,7 +91,7 @@ void AddEpilogue(const cublasLtMatmulDescOpaque& from, Product& product) {
   product.largest_of_d = Get<uint64_t>(from, kMatmulLargestD);
 }
 
-// Without addresses and scalars.
+// Fills `product` without its addresses and scalars.
 int MakeProduct(const cublasLtMatmulDescOpaque& from, const Layouts& layouts, Product& product) {
   const auto a = MatrixOf(*layouts.a, nullptr);
   const auto b = MatrixOf(*layouts.b, nullptr);
@@ -123,7 +124,7 @@ int MakeProduct(const cublasLtMatmulDescOpaque& from, const Layouts& layouts, Pr
   return kCublasNotSupported;
 }
 
-// The types as cudaDataType has them.
+// Describes the product for messages, with types as numbers of cudaDataType.
 std::string Describe(const Product& product) {
   const auto number = [](Element type) { return std::to_string(static_cast<int>(type)); };
   return "cuBLASLt: a product of types " + number(product.a.type) + " and " + number(product.b.type) + " to " +
@@ -143,7 +144,7 @@ bool AddScalar(int mode, Element type, const void* from, Scalar& to) {
 }  // namespace
 }  // namespace callout::software_gpu
 
-using namespace callout::software_gpu;  // NOLINT(google-build-using-namespace): what follows is its C interface
+using namespace callout::software_gpu;  // NOLINT(google-build-using-namespace): for the C functions below
 
 CALLOUT_LIBRARY_EXPORT int cublasLtCreate(cublasLtHandle_t* handle) {
   if (handle == nullptr) return kCublasInvalidValue;
@@ -234,7 +235,7 @@ CALLOUT_LIBRARY_EXPORT int cublasLtMatmulPreferenceDestroy(cublasLtMatmulPrefere
   return kCublasSuccess;
 }
 
-/// The one algorithm needs no workspace and no alignment: what is preferred is the same.
+/// Ignores the preference: the one algorithm needs no workspace and no alignment.
 CALLOUT_LIBRARY_EXPORT int cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, int,
                                                                 const void* from, size_t) {
   return preference == nullptr || from == nullptr ? kCublasInvalidValue : kCublasSuccess;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of cuBLASLt's C interface that is here: descriptions of products, one algorithm, and its run.
+// The supported part of cuBLASLt's C interface: descriptions of products, one algorithm, and its execution.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ extern "C" {
 struct cublasLtContext;
 using cublasLtHandle_t = cublasLtContext*;
 
-/// What was set, as it was given: an integer of up to 8 bytes, or a pointer.
+/// The attributes as the caller set them: integers of up to 8 bytes, or pointers.
 struct CublasLtAttributes {
   std::map<int, uint64_t> values;
 };

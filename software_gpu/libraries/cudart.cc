@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libcudart: the driver under the runtime's names, as far as XLA's plugin and JAX's own handlers use it.
+// libcudart: exports the driver under the runtime's names, as far as XLA's plugin and JAX's own handlers use it.
 #include <cstddef>
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 namespace callout::software_gpu {
 namespace {
 
-// A device's primary context is current where it was chosen.
+// Choosing a device makes its primary context current.
 constexpr int kInvalidDevice = 101;
 thread_local int last_error = 0;
 
@@ -38,7 +38,7 @@ uint64_t Address(const void* pointer) { return reinterpret_cast<uint64_t>(pointe
 }  // namespace
 }  // namespace callout::software_gpu
 
-using namespace callout::software_gpu;  // NOLINT(google-build-using-namespace): what follows is its C interface
+using namespace callout::software_gpu;  // NOLINT(google-build-using-namespace): for the C functions below
 
 #define CALLOUT_RUNTIME(name, parameters, ...) \
   CALLOUT_LIBRARY_EXPORT int name parameters { return Keep(__VA_ARGS__); }
@@ -95,12 +95,12 @@ CALLOUT_RUNTIME(cudaEventRecord, (void* event, void* stream), CallDriver("cuEven
 CALLOUT_RUNTIME(cudaEventSynchronize, (void* event), CallDriver("cuEventSynchronize", event))
 CALLOUT_RUNTIME(cudaLaunchHostFunc, (void* stream, void (*function)(void*), void* data),
                 CallDriver("cuLaunchHostFunc", stream, function, data))
-// Not ready is an answer, and no error that stays.
+// "Not ready" is a result, and not an error that stays.
 CALLOUT_LIBRARY_EXPORT int cudaStreamQuery(void* stream) { return CallDriver("cuStreamQuery", stream); }
 CALLOUT_LIBRARY_EXPORT int cudaEventQuery(void* event) { return CallDriver("cuEventQuery", event); }
 
-// Kernels that were compiled into the plugin are machine code, which is not run here: they are registered when it is
-// loaded, and refused when one is asked for.
+// Kernels compiled into the plugin are machine code, which cannot run here. They are registered when the plugin is
+// loaded, and refused when one is used.
 CALLOUT_LIBRARY_EXPORT void** __cudaRegisterFatBinary(void*) {
   static void* handle = nullptr;
   return &handle;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libcudnn: opens, says its version, and computes nothing (refused.cc).
+// libcudnn: it can be opened and returns its version, but computes nothing (refused.cc).
 #include <cstddef>
 
 #include "libraries/log.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elements of matrices as numbers that one can calculate with.
+// Converts elements of matrices to numbers for arithmetic, and back.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ struct IsComplex : std::false_type {};
 template <typename T>
 struct IsComplex<std::complex<T>> : std::true_type {};
 
-/// A float of few bits, of which the exponent's bias is that of IEEE 754. `kFinite`: there are no infinities, and of
-/// NaNs only that of all ones.
+/// A small float whose exponent's bias is that of IEEE 754. `kFinite`: the format has no infinities, and its only NaN
+/// is all ones.
 template <int kExponentBits, int kMantissaBits, bool kFinite = false>
 struct Small {
   static constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
@@ -41,7 +41,8 @@ struct Small {
     return sign * std::ldexp(static_cast<float>(whole), std::max(exponent, 1) - kBias - kMantissaBits);
   }
 
-  /// To the nearest, ties to even. What is too large becomes infinite, or the largest where there are no infinities.
+  /// Rounds to the nearest, ties to even. A value that is too large becomes infinite, or the largest value if there are
+  /// no infinities.
   static uint32_t Store(float value) {
     const uint32_t sign = std::signbit(value) ? kSign : 0;
     if (std::isnan(value)) return sign | kExponents << kMantissaBits | (kFinite ? kMantissas : kMantissas / 2 + 1);
@@ -51,7 +52,8 @@ struct Small {
     if (magnitude == 0) return sign;
     if (std::isinf(value)) return sign | kLargest;
     const int exponent = std::max(std::ilogb(magnitude), 1 - kBias);
-    // The current rounding mode is the nearest, ties to even. A carry goes into the exponent, as it should.
+    // nearbyint rounds in the thread's mode, which is to the nearest, ties to even. A carry goes into the exponent, as
+    // it must.
     const auto whole = static_cast<int64_t>(std::nearbyint(std::ldexp(magnitude, kMantissaBits - exponent)));
     const int64_t bits = whole + (static_cast<int64_t>(exponent + kBias - 1) << kMantissaBits);
     return sign | static_cast<uint32_t>(std::min<int64_t>(bits, kLargest));
@@ -79,7 +81,7 @@ void WriteAt(uint64_t address, int64_t index, T value) {
   std::memcpy(reinterpret_cast<char*>(address) + index * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
 }
 
-/// An element as a T: float, double, int64_t, or complex of the first two. Complex ones only as complex.
+/// Loads an element as a T: float, double, int64_t, or complex of the first two. Complex elements load only as complex.
 template <typename T>
 T LoadElement(Element type, uint64_t address, int64_t index) {
   if constexpr (IsComplex<T>::value) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The image of the library's one kernel. A launch's parameters hold addresses that the device may touch.
+// The image of the library's one kernel. Addresses in a launch's parameters are accessible.
 #include <cstring>
 
 #include "driver/software_gpu.h"

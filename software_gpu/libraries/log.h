@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a library says of itself.
+// Messages of a library.
 #pragma once
 
 #include <cstdio>
@@ -8,8 +8,8 @@
 
 namespace callout::software_gpu {
 
-/// Says on stderr that `what` is not done here; the status, for the caller. Clients report the status alone, without a
-/// name, and often not even that.
+/// Reports on stderr that `what` is not supported, and returns `status` for the caller. Clients report only the status,
+/// without a name, and often not even that.
 inline int Refuse(const std::string& what, int status) {
   std::fprintf(stderr, "software GPU: %s is not supported\n", what.c_str());
   return status;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libnvJitLink: links one PTX, whose "cubin" is itself: that is what the software GPU runs.
+// libnvJitLink: links one PTX. The "cubin" is the PTX itself, which the software GPU runs.
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -37,7 +37,7 @@ int AddData(void* handle, int, const void* data, size_t bytes, const char* name)
   const std::string text(static_cast<const char*>(data), bytes);
   if (text.find(".version") == std::string::npos) return Fail(linker, what + " is not PTX");
   if (++linker->inputs > 1) return Fail(linker, what + " is a second input, and it links one only");
-  linker->ptx = text.c_str();  // without what follows a terminating zero
+  linker->ptx = text.c_str();  // cuts off at a terminating zero
   return kSuccess;
 }
 int AddFile(void* handle, int, const char* name) {
@@ -47,7 +47,7 @@ int Complete(void* handle) {
   auto* linker = static_cast<Linker*>(handle);
   return linker->inputs == 1 ? static_cast<int>(kSuccess) : Fail(linker, "there must be exactly one PTX");
 }
-// With the terminating zero.
+// Returns the size with the terminating zero.
 int GetSize(const std::string& text, size_t* bytes) {
   *bytes = text.size() + 1;
   return kSuccess;
@@ -62,7 +62,8 @@ int ErrorsSize(void* handle, size_t* bytes) { return GetSize(static_cast<Linker*
 int Errors(void* handle, void* to) { return GetText(static_cast<Linker*>(handle)->errors, to); }
 int NotesSize(void*, size_t* bytes) { return GetSize({}, bytes); }
 int Notes(void*, void* to) { return GetText({}, to); }
-// The last without what only NVIDIA's can link: compilers that may choose give PTX to it.
+// Returns the last version before features that only NVIDIA's library can link: compilers that may choose then pass
+// PTX.
 int Version(unsigned int* major, unsigned int* minor) {
   *major = 12;
   *minor = 2;
@@ -71,7 +72,8 @@ int Version(unsigned int* major, unsigned int* minor) {
 
 }  // namespace
 
-// The header of nvJitLink adds the toolkit's version to each name, and libraries that load it by name do so or not.
+// nvJitLink's header adds the toolkit's version to each name. Libraries that load the linker by name use names with or
+// without it.
 #define CALLOUT_LINKER_NAMES(Name, function, parameters, arguments)              \
   CALLOUT_LINKER_NAME(nvJitLink##Name, function, parameters, arguments)          \
   CALLOUT_LINKER_NAME(__nvJitLink##Name##_12_0, function, parameters, arguments) \

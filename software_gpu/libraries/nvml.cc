@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libnvidia-ml: the driver's devices on PCIe of the fifth generation, without NVLink or a fabric.
+// libnvidia-ml: shows the driver's devices on PCIe of the fifth generation, without NVLink or a fabric.
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -18,7 +18,7 @@ constexpr unsigned int kMegabitsOfLane = 32000;
 constexpr unsigned int kSpeedOf32000 = 5;  // NVML_PCIE_LINK_MAX_SPEED_32000MBPS
 constexpr unsigned int kGeneration = 5;
 
-// A handle is the place of its device.
+// A handle is the address of its device's entry.
 std::array<char, 64> places;
 
 int Count(unsigned int* count) {
@@ -59,7 +59,7 @@ int Clear(unsigned int* values, int count) {
   return kSuccess;
 }
 
-// nvmlFieldValue_t
+// Mirrors nvmlFieldValue_t.
 struct Field {
   unsigned int id;
   unsigned int scope;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libnvrtc: asks NVIDIA's, which CALLOUT_SOFTWARE_GPU_NVRTC names, for PTX, and says that it is the cubin.
+// libnvrtc: gets PTX from NVIDIA's library, which CALLOUT_SOFTWARE_GPU_NVRTC names, and returns it as the cubin.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -31,7 +31,8 @@ int Ask(const char* name, Arguments... arguments) {
   return found != nullptr ? reinterpret_cast<int (*)(Arguments...)>(found)(arguments...) : kInternalError;
 }
 
-// A real architecture asks for machine code: the virtual one of the same number has PTX.
+// Replaces a real architecture, for which NVRTC would make machine code, by the virtual one of the same number, for
+// which it makes PTX.
 std::string Virtual(std::string option) {
   const size_t at = option.find("=sm_");
   return at == std::string::npos ? option : option.replace(at, 4, "=compute_");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products by a plain loop. Sums are of the type in which the product scales, except that integers sum in 64 bits.
+// Computes products by a plain loop. Sums have the scale type, but integers are summed in 64 bits.
 #include "libraries/product.h"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ T ScalarOf(const Product& product, const Scalar& scalar) {
 }
 float FactorAt(uint64_t address) { return address != 0 ? ReadAt<float>(address, 0) : 1.0F; }
 
-// A transposed matrix has its rows as columns; `result` has those of op(matrix) one after another.
+// Loads op(matrix) into `result`, row by row. A transposed matrix has its rows as columns.
 template <typename T>
 void Load(const Matrix& matrix, Transpose transpose, int64_t batch, std::vector<T>& result) {
   const bool swapped = transpose != Transpose::kNone;
@@ -76,7 +76,7 @@ void Load(const Matrix& matrix, Transpose transpose, int64_t batch, std::vector<
   }
 }
 
-// The approximation with tanh, as cuBLASLt has it.
+// Computes GELU by its approximation with tanh, as cuBLASLt does.
 template <typename T>
 T Gelu(T value) {
   const double x = static_cast<double>(value);
@@ -94,14 +94,14 @@ T Finish(const Product& product, int64_t batch, int64_t row, int64_t column, T v
       const Extra& aux = product.aux;
       StoreElement(aux.type, aux.address, batch * aux.stride + column * aux.leading + row, value);
     }
-    // A NaN stays one.
+    // A NaN stays NaN.
     if ((product.epilogue & kEpilogueRelu) != 0 && value < T{}) value = T{};
     if ((product.epilogue & kEpilogueGelu) != 0) value = Gelu(value);
   }
   return value;
 }
 
-// One product of the batch.
+// Computes one product of the batch.
 template <typename T>
 class Sums {
  public:
@@ -143,7 +143,7 @@ class Sums {
     }
   }
 
-  // Where beta is zero, c is not read: it may be anything.
+  // Stores one element. If beta is zero, c is not read, because it may hold anything.
   void StoreOne(int64_t batch, int64_t row, int64_t column) {
     T value = alpha_ * sums_[static_cast<size_t>(column)];
     if (beta_ != T{}) {
@@ -202,7 +202,7 @@ Verdict Check(const Product& product) {
   constexpr int32_t kKnown = kEpilogueNothing | kEpilogueRelu | kEpilogueBias | kEpilogueGelu | kEpilogueAux;
   const bool rectified = (product.epilogue & kEpilogueRelu) != 0;
   const bool aux = (product.epilogue & kEpilogueAux) != 0;
-  // The mask that a rectifier writes is not made here.
+  // The mask that a rectifier can write is not supported.
   if ((product.epilogue & ~kKnown) != 0 || (aux && rectified)) return Verdict::kUnknown;
   if (!TypesFit(product)) return Verdict::kUnknown;
   if (product.epilogue != kEpilogueNothing && IsComplexType(product.d.type)) return Verdict::kUnknown;

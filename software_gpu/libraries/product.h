@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A matrix product as plain bytes: what a launch carries from cuBLAS and cuBLASLt to the device, and what a graph
-// keeps.
+// A matrix product as plain bytes: a launch carries it from cuBLAS and cuBLASLt to the device, and a graph keeps it.
 #pragma once
 
 #include <cstdint>
 
 namespace callout::software_gpu {
 
-/// Types of elements, with the numbers of CUDA's cudaDataType.
+/// Element types, with the numbers of CUDA's cudaDataType.
 enum class Element : int32_t {
   kF32 = 0,
   kF64 = 1,
@@ -22,7 +21,7 @@ enum class Element : int32_t {
   kF8E5M2 = 29,
 };
 
-/// With the numbers of cublasOperation_t.
+/// Operations, with the numbers of cublasOperation_t.
 enum class Transpose : int32_t { kNone = 0, kTranspose = 1, kConjugate = 2 };
 
 struct Matrix {
@@ -31,11 +30,11 @@ struct Matrix {
   int32_t row_major = 0;
   int64_t rows = 0;
   int64_t columns = 0;
-  int64_t leading = 0;  ///< Elements from one column to the next, or from one row to the next.
-  int64_t stride = 0;   ///< Elements from one matrix of the batch to the next.
+  int64_t leading = 0;  ///< The distance in elements from one column to the next, or from one row to the next.
+  int64_t stride = 0;   ///< The distance in elements from one matrix of the batch to the next.
 };
 
-/// A number of the type in which a product scales; it is where `address` says, unless that is null.
+/// A number of the product's scale type. It lies at `address`, unless that is null.
 struct Scalar {
   uint64_t address = 0;
   unsigned char value[16] = {};
@@ -68,22 +67,22 @@ struct Product {
   int32_t epilogue = kEpilogueNothing;
   int64_t batch = 1;
   Scalar alpha = {}, beta = {};
-  Extra bias = {};                                      ///< One number for each row of d.
-  Extra aux = {};                                       ///< Takes what gelu is asked of.
-  uint64_t scale_a = 0, scale_b = 0;                    ///< Null, or where an f32 is that a matrix is multiplied by.
-  uint64_t scale_c = 0, scale_d = 0, largest_of_d = 0;  ///< The last takes the largest magnitude of d.
+  Extra bias = {};                    ///< One number for each row of d.
+  Extra aux = {};                     ///< Receives the input of GELU.
+  uint64_t scale_a = 0, scale_b = 0;  ///< Null, or the address of an f32 by which a matrix is multiplied.
+  uint64_t scale_c = 0, scale_d = 0, largest_of_d = 0;  ///< largest_of_d receives the largest magnitude of d.
 };
 static_assert(sizeof(Product) % 8 == 0);
 
-/// Bytes of an element; zero for types that are not known.
+/// Returns the bytes of an element; zero for unknown types.
 int ElementBytes(Element type);
 
 enum class Verdict { kRight, kInvalid, kUnknown };
 
-/// kInvalid for sizes that do not fit together, kUnknown for types or epilogues that are not computed here.
+/// Returns kInvalid for sizes that do not fit together, kUnknown for unsupported types or epilogues.
 Verdict Check(const Product& product);
 
-/// Computes a product that Check() found right. All its addresses may be touched.
+/// Computes a product for which Check() returned kRight. All its addresses must be accessible.
 void Compute(const Product& product);
 
 }  // namespace callout::software_gpu

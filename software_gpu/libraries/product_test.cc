@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products against sums that are written down here by row and column, in double precision.
+// Compares products with sums that the tests compute by row and column, in double precision.
 #include "libraries/product.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ Number LoadNumber(Element type, const void* data, int64_t index) {
   return LoadElement<double>(type, address, index);
 }
 
-// A matrix with its storage: `gap` unused elements at the end of each line, and after each matrix of the batch.
+// A matrix with its storage. `gap` unused elements follow each line, and each matrix of the batch.
 struct Stored {
   Matrix matrix;
   std::vector<unsigned char> bytes;
@@ -86,7 +86,7 @@ TEST_P(ProductTest, EqualsThePlainSum) {
   const auto& [types, transpose_a, transpose_b, row_major, batch] = GetParam();
   const bool swapped_a = transpose_a != Transpose::kNone;
   const bool swapped_b = transpose_b != Transpose::kNone;
-  // The orders differ, so that none is taken for another.
+  // The orders differ, so that a mix-up would show.
   const Stored a(types.a, row_major, swapped_a ? kInner : kRows, swapped_a ? kRows : kInner, batch, 1, 1);
   const Stored b(types.b, !row_major, swapped_b ? kColumns : kInner, swapped_b ? kInner : kColumns, batch, 2, 3);
   const Stored c(types.d, row_major, kRows, kColumns, batch, 0, 5);
@@ -172,7 +172,7 @@ class EpilogueTest : public testing::Test {
     product_.bias = {.address = reinterpret_cast<uint64_t>(bias_.data()), .stride = kRows};
   }
 
-  // What `expected` makes of the sum with the row's bias is what the epilogue leaves.
+  // Checks that the epilogue leaves `expected(sum, the row's bias)` in each element.
   template <typename F>
   void Expect(F expected) {
     ASSERT_EQ(Check(product_), Verdict::kRight);
@@ -286,7 +286,7 @@ TEST_F(EpilogueTest, TypesThatDoNotGoTogetherAreUnknown) {
 }
 
 TEST(IntegerProductTest, SumsWrapAsThirtyTwoBitsDo) {
-  // 2 * (2^31 - 1) + 127 * 127 * n does not fit.
+  // The sum 2 * (2^31 - 1) + 127 * 127 * n does not fit into 32 bits.
   const std::vector<int8_t> ones(1, 1);
   std::vector<int32_t> d = {2147483647};
   Product product{.a = {.address = reinterpret_cast<uint64_t>(ones.data()),

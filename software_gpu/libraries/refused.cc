@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What programs ask first of libraries that are not here: it says its name, so that one knows why a program failed.
-// What is missing altogether is refused by the stubs of XLA's plugin, which name nothing.
+// The first functions that programs call in libraries that are not supported. Each reports its name, so that the reason
+// of a failure is known. For libraries that are missing entirely, the stubs of XLA's plugin fail without a name.
 #include "libraries/log.h"
 
 #define CALLOUT_REFUSED(name, status) \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The approximate functions. They are the C library's, in double, rounded to the type, and so more exact than what the
-// ISA promises; the special values are as in its tables.
+// The approximate functions. The C library computes them in double, and the result is rounded to the type, so they are
+// more exact than the ISA promises. Special values follow the ISA's tables.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@ using DoubleFunction = double (*)(double);
 
 inline double Reciprocal(double a) { return 1 / a; }
 inline double SquareRoot(double a) { return std::sqrt(a); }
-/// -0 has the reciprocal root -infinity.
+/// The reciprocal root of -0 is -infinity.
 inline double ReciprocalRoot(double a) { return 1 / std::sqrt(a); }
 inline double Sine(double a) { return std::sin(a); }
 inline double Cosine(double a) { return std::cos(a); }
@@ -31,7 +31,7 @@ uint64_t Approximate(const Modifiers& how, uint64_t a) {
   return Finish<type>(how, Encode<type>(function(value)));
 }
 
-/// Of the upper word alone; the lower one of the result is zero.
+/// Approximates by the upper word alone; the lower word of the result is zero.
 template <DoubleFunction function>
 uint64_t ApproximateUpper(const Modifiers& /*how*/, uint64_t a) {
   const uint64_t upper = FlushBits<Type::kF64>(a & 0xffffffff00000000);
@@ -41,12 +41,12 @@ uint64_t ApproximateUpper(const Modifiers& /*how*/, uint64_t a) {
   return FlushBits<Type::kF64>(result & 0xffffffff00000000);
 }
 
-/// rsqrt.approx.f64 without .ftz, of the whole value.
+/// Computes rsqrt.approx.f64 without .ftz, which uses the whole value.
 inline uint64_t ReciprocalRootF64(uint64_t a) {
   return std::bit_cast<uint64_t>(ReciprocalRoot(std::bit_cast<double>(a)));
 }
 
-/// A divisor of more than 2^126 makes 0, of an infinite dividend NaN.
+/// A divisor of more than 2^126 gives 0, or NaN for an infinite dividend.
 inline uint64_t DivApproximate(const Modifiers& how, uint64_t a, uint64_t b) {
   constexpr float kLarge = 0x1p126F;
   const float x = Value<Type::kF32>(how, a);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic in kernels: what operands, registers and the condition code have to do with it.
+// Tests arithmetic in kernels with operands, registers and the condition code.
 #include "ptx/kernel_fixture.h"
 
 namespace callout::software_gpu::ptx {

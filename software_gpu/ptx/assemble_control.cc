@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Branches, calls and ends of threads, and barriers of blocks (PTX ISA 9.7.12 and 9.7.13).
+// Assembles branches, calls and ends of threads, and barriers of blocks (PTX ISA 9.7.12 and 9.7.13).
 #include "ptx/assembler.h"
 
 namespace callout::software_gpu::ptx {
 
-/// .uni promises that all lanes go one way, which need not be known.
+/// Ignores .uni, which promises that all lanes go one way.
 void RoutineAssembler::Branch() {
   Take("uni");
   ExpectNoWords();
@@ -35,7 +35,7 @@ void RoutineAssembler::BranchTable() {
   Emit(RunBranchTable, instruction);
 }
 
-/// call (results), name, (arguments); an indirect one has a register and behind the arguments a prototype.
+/// Assembles call (results), name, (arguments). An indirect call has a register and, behind the arguments, a prototype.
 void RoutineAssembler::Call() {
   Take("uni");
   ExpectNoWords();
@@ -80,7 +80,7 @@ void RoutineAssembler::Call() {
   Emit(RunCall, instruction);
 }
 
-/// The formal parameters and results that an indirect call's prototype has, without places.
+/// Returns the parameters and results of an indirect call's prototype, without places.
 void RoutineAssembler::Prototype(size_t at, std::vector<Formal>& parameters, std::vector<Formal>& returns) const {
   const Statement* prototype = nullptr;
   if (at + 1 == statement_->operands.size() && In(at).kind == Operand::kName) prototype = Directive(In(at).name);
@@ -147,7 +147,8 @@ void RoutineAssembler::Nanosleep() {
   Emit(RunNanosleep, {});
 }
 
-/// griddepcontrol: kernels of a stream run one after another, so that those before have ended.
+/// Assembles griddepcontrol, which does nothing: kernels of a stream run one after another, so all earlier ones have
+/// ended.
 void RoutineAssembler::GridDependency() {
   if (TakeOne({"launch_dependents", "wait"}) == "") Fail("unknown instruction");
   ExpectNoWords();
@@ -155,8 +156,8 @@ void RoutineAssembler::GridDependency() {
   Emit(RunNothing, {});
 }
 
-/// bar{.cta}.sync a{, b}, bar.arrive a, b, bar.red.op d, a{, b}, p; barrier without .aligned is the same, since lanes
-/// arrive one by one here. bar.warp.sync is of the warp.
+/// Assembles bar{.cta}.sync a{, b}, bar.arrive a, b and bar.red.op d, a{, b}, p. A barrier without .aligned is
+/// assembled alike, because lanes arrive one by one here. bar.warp.sync is a barrier of the warp.
 void RoutineAssembler::Barrier() {
   if (Take("warp")) return WarpBarrier();
   if (!words_.empty() && words_.front().starts_with("cluster")) Fail("barriers of clusters are not known");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ld, st, atom, red, fences, cp.async and hints to caches (PTX ISA 9.7.9 and 9.7.13).
+// Assembles ld, st, atom, red, fences, cp.async and cache hints (PTX ISA 9.7.9 and 9.7.13).
 #include "ptx/assembler.h"
 
 namespace callout::software_gpu::ptx {
@@ -12,7 +12,7 @@ int VectorOf(std::string_view word) {
   return word == "v8" ? 8 : 1;
 }
 
-/// Inline assembly of Triton writes one element in braces, too.
+/// Returns the element of a vector of one: Triton's inline assembly writes a single element in braces, too.
 const Operand& Only(const Operand& operand) {
   return operand.kind == Operand::kVector && operand.parts.size() == 1 ? operand.parts[0] : operand;
 }
@@ -29,7 +29,7 @@ void RoutineAssembler::Load() {
   const int count = VectorOf(TakeOne({"v2", "v4", "v8"}));
   const Type type = TakeType();
   ExpectNoWords();
-  ExpectOperands(2, 3);  // the last: a policy of the cache
+  ExpectOperands(2, 3);  // the last operand is a cache policy
   Instruction instruction;
   instruction.bytes = static_cast<uint8_t>(Bits(type) / 8);
   instruction.count = static_cast<uint8_t>(count);
@@ -86,7 +86,7 @@ void RoutineAssembler::Atomic() { AtomicCommon(true); }
 
 void RoutineAssembler::Reduction() { AtomicCommon(false); }
 
-/// atom d, [a], b{, c} and red [a], b. The orders that they may ask for are weaker than what they get.
+/// Assembles atom d, [a], b{, c} and red [a], b. Memory orders are ignored: every operation has a stronger one.
 void RoutineAssembler::AtomicCommon(bool returns) {
   if (!words_.empty() && words_.front() == "async") Fail("unknown instruction");
   TakeOne({"relaxed", "acquire", "release", "acq_rel"});
@@ -152,7 +152,7 @@ void RoutineAssembler::AtomicOperation(Instruction& instruction, Type type, int 
   std::string spelling = operation;
   if (operation == "add" && float_type) spelling += ".rn";
   if (type == Type::kF32 && operation == "add") {
-    // On global memory subnormals are flushed, on shared memory they are not (PTX ISA 9.7.13.5, atom.add.f32).
+    // atom.add.f32 flushes subnormals in global memory, and does not in shared memory (PTX ISA 9.7.13.5).
     if (statement_->spelling.find(".shared") == std::string::npos) spelling += ".ftz";
   }
   for (const auto& [known, name] : kNames) {
@@ -161,11 +161,11 @@ void RoutineAssembler::AtomicOperation(Instruction& instruction, Type type, int 
   if (!instruction.operation.value) Fail("this operation has no such type");
 }
 
-/// All orders and scopes are one full fence.
+/// Assembles a fence. All orders and scopes are one full fence.
 void RoutineAssembler::Fence() {
   TakeOne({"sc", "acq_rel", "acquire", "release"});
   if (TakeOne({"cta", "cluster", "gpu", "sys", "gl"}) == "") {
-    // fence.proxy: memory has one way to it here.
+    // fence.proxy is a plain fence: memory has only one path here.
     if (TakeOne({"proxy"}) == "" || TakeOne({"alias", "async", "async::global", "async::generic"}) == "") {
       Fail("it has no scope that is known");
     }
@@ -176,7 +176,7 @@ void RoutineAssembler::Fence() {
   Emit(RunFence, {});
 }
 
-/// Caches are none: prefetch, prefetchu and applypriority do nothing.
+/// Ignores prefetch, prefetchu and applypriority: there are no caches.
 void RoutineAssembler::Hint() {
   TakeSpace();
   TakeOne({"L1", "L2"});
@@ -187,7 +187,7 @@ void RoutineAssembler::Hint() {
   Emit(RunNothing, {});
 }
 
-/// The policy is a number that nothing reads.
+/// Assembles createpolicy. The policy is a number that nothing reads.
 void RoutineAssembler::CreatePolicy() {
   if (!Take("fractional")) Fail("only .fractional is known");
   while (TakePrefix("L2::")) {
@@ -201,7 +201,7 @@ void RoutineAssembler::CreatePolicy() {
   Emit(RunMove, instruction);
 }
 
-/// cp.async copies at once, so that there is nothing to wait for.
+/// Assembles cp.async as a copy that is done at once, so there is nothing to wait for.
 void RoutineAssembler::CopyAsync() {
   if (!Take("async")) Fail("unknown instruction");
   if (TakeOne({"commit_group", "wait_group", "wait_all"}) != "") {

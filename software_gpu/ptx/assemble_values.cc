@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arithmetic, which operation.h knows by spelling; mov, cvta, isspacep (PTX ISA 9.7.9).
+// Assembles arithmetic, which operation.h finds by its spelling, and mov, cvta and isspacep (PTX ISA 9.7.9).
 #include "ptx/assembler.h"
 
 namespace callout::software_gpu::ptx {
@@ -66,7 +66,7 @@ void RoutineAssembler::Move() {
   Emit(RunMove, instruction);
 }
 
-/// mov.b64 {a, b}, c, the first from the low bits; and the other way.
+/// Assembles mov.b64 {a, b}, c, where a gets the low bits, and the reverse.
 void RoutineAssembler::MoveVector(const Operand& vector, const Operand& scalar, Type type, bool unpack) {
   const size_t count = vector.parts.size();
   const int bits = Bits(type) / static_cast<int>(std::max<size_t>(count, 1));

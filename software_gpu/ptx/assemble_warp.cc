@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lanes of a warp do together (PTX ISA 9.7.8 and 9.7.13). Only the forms with a member mask: the others are not
-// there since sm_70.
+// Assembles operations of several lanes of a warp (PTX ISA 9.7.8 and 9.7.13). Only the forms with a member mask are
+// known: the others do not exist since sm_70.
 #include "ptx/assembler.h"
 
 namespace callout::software_gpu::ptx {

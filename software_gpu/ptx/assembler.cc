@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A module as a whole: its variables, kernels and functions, and what only is known when all are read.
+// Assembles a module as a whole: its variables, kernels and functions, and everything that is only known when all of
+// them are read.
 #include "ptx/assembler.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 namespace callout::software_gpu::ptx {
 namespace {
 
-constexpr uint64_t kMaxParameters = 32764;  // PTX ISA 8.1: kernels take this much since sm_70
+constexpr uint64_t kMaxParameters = 32764;  // PTX ISA 8.1: the limit for kernels since sm_70
 
 Kernel KernelOf(const FunctionText& function, uint32_t index) {
   Kernel kernel;
@@ -118,7 +119,7 @@ void ModuleAssembler::AssembleRoutine(uint32_t index) {
 
 void ModuleAssembler::Assemble() {
   Declare();
-  // Formals first: calls look at them.
+  // Formals come first, because calls look at them.
   for (uint32_t i = 0; i < text_.functions.size(); ++i) {
     if (!text_.functions[i].entry) RoutineAssembler(*this, i).Formals();
   }
@@ -141,7 +142,7 @@ void ModuleAssembler::Assemble() {
   }
 }
 
-/// Which functions each indirect call may reach: those with parameters and results of the same sizes.
+/// Finds the functions that each indirect call may reach: those whose parameters and results have the same sizes.
 void ModuleAssembler::ResolveIndirectCalls() {
   const size_t calls = code_.calls.size();
   for (size_t i = 0; i < calls; ++i) {
@@ -175,7 +176,8 @@ void ModuleAssembler::ResolveIndirectCalls() {
   }
 }
 
-/// Addresses of functions in initializers are known here; those of variables are left to who places them.
+/// Writes addresses of functions into initializers. Addresses of variables are left to the caller that places the
+/// variables.
 void ModuleAssembler::ResolveInitializers() {
   for (Global& global : globals_) {
     std::vector<Relocation> left;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From statements to code: names get places, spellings get handlers. Whatever is not known throws ReadError.
+// Turns statements into code: names get places, and spellings get handlers. Anything unknown throws ReadError.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace callout::software_gpu::ptx {
 
-/// What a name stands for.
+/// The meaning of a name.
 struct Name {
   enum Kind : uint8_t { kRegister, kGlobal, kShared, kDynamicShared, kFrame, kKernelParameter, kRoutine };
   Kind kind = kRegister;
-  Type type = Type::kNone;  ///< Of a register.
+  Type type = Type::kNone;  ///< For a register.
   Slot slot = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;
@@ -29,20 +29,20 @@ struct Name {
   std::string variable;
 };
 
-/// What all functions of a module share while they are assembled.
+/// The state that all functions of a module share while they are assembled.
 class ModuleAssembler {
  public:
   ModuleAssembler(const ModuleText& text, Code& code, std::vector<Kernel>& kernels, std::vector<Global>& globals);
   void Assemble();
 
   Slot Constant(uint64_t value);
-  /// One that is not shared with equal ones, because it will change.
+  /// Returns a constant that is not shared with equal ones, because it will change.
   Slot OwnConstant(uint64_t value);
   const Name* Find(const std::string& name) const;
   Code& code() { return code_; }
   const FunctionText& text(uint32_t routine) const { return text_.functions[routine]; }
   void AddGlobal(const Variable& variable, const std::string& name);
-  /// Of a variable that a device function uses, or a kernel of its own.
+  /// Places a shared variable that a device function uses, or a kernel's own.
   uint64_t PlaceShared(const std::string& variable, uint64_t bytes, uint64_t alignment);
   const Variable& SharedVariable(const std::string& name) const;
 
@@ -61,10 +61,10 @@ class ModuleAssembler {
   std::map<uint64_t, Slot> constants_;
   std::map<std::string, const Variable*, std::less<>> shared_;
   std::map<std::string, uint64_t, std::less<>>
-      common_shared_;  ///< Of device functions, at the start of every kernel's.
+      common_shared_;  ///< Variables of device functions, at the start of every kernel's.
   uint64_t common_bytes_ = 0;
   struct KernelShared {
-    std::vector<uint32_t> constants;  ///< To be moved behind the common ones.
+    std::vector<uint32_t> constants;  ///< To be moved behind the common variables.
     uint64_t bytes = 0;
     bool calls = false;
   };
@@ -72,7 +72,7 @@ class ModuleAssembler {
   friend class RoutineAssembler;
 };
 
-/// One function.
+/// Assembles one function.
 class RoutineAssembler {
  public:
   RoutineAssembler(ModuleAssembler& module, uint32_t index);
@@ -85,7 +85,7 @@ class RoutineAssembler {
   struct Scope {
     int32_t parent = -1;
     std::map<std::string, Name, std::less<>> names;
-    std::map<std::string, std::pair<Name, uint64_t>, std::less<>> ranges;  ///< %r<n>, by what stands before the number.
+    std::map<std::string, std::pair<Name, uint64_t>, std::less<>> ranges;  ///< %r<n>, by the text before the number.
     std::map<std::string, uint32_t, std::less<>> labels;
     std::map<std::string, const Statement*, std::less<>> directives;  ///< .callprototype, .branchtargets
   };
@@ -114,28 +114,28 @@ class RoutineAssembler {
   void ExpectOperands(size_t least, size_t most) const;
   void ExpectOperands(size_t count) const { ExpectOperands(count, count); }
   const Operand& In(size_t index) const { return statement_->operands[index]; }
-  /// The value of an operand of an instruction of this type.
+  /// Returns the value of an operand, for an instruction of this type.
   Slot Source(const Operand& operand, Type type);
   Slot Number(const Operand& operand, Type type);
   Slot NamedSource(const Operand& operand, Type type);
-  /// The address of a variable; false if the name is none.
+  /// Emits the address of a variable. Returns false if the name is no variable's.
   bool AddressOf(const Name& name, uint64_t offset, Slot to);
   Slot SharedAddress(const std::string& variable, uint64_t offset);
   Slot GlobalAddress(const std::string& variable, uint64_t offset);
   bool SpecialRegister(const std::string& name, Slot to);
-  /// A register that is written. `bits`: how wide it has to be at least.
+  /// Returns a register that is written. `bits`: its least width.
   Slot Target(const Operand& operand, int bits);
-  /// Of a register by name; 0 if it is none.
+  /// Returns the width of a register by its name; 0 if the operand is no register.
   int RegisterBits(const Operand& operand) const;
   void Address(Instruction& instruction, const Operand& operand, Space space);
   uint32_t List(const std::vector<Slot>& slots);
 
-  /// With the guard of the statement.
+  /// Emits with the statement's guard.
   void Emit(Handler handler, Instruction instruction);
-  /// Without the guard of the statement: for values that an operand stands for.
+  /// Emits without the statement's guard, for the value of an operand.
   Instruction& EmitPlain(Handler handler);
 
-  // Words of the spelling. Those that no one takes are not known.
+  // Words of the spelling. A word that nobody takes is unknown.
   bool Take(std::string_view word);
   std::string_view TakeOne(std::initializer_list<std::string_view> words);
   bool TakePrefix(std::string_view prefix);
@@ -147,7 +147,7 @@ class RoutineAssembler {
   void AssembleStatement(const Statement& statement);
   static Family FamilyOf(std::string_view opcode);
 
-  // Families.
+  // Families of instructions.
   void Arithmetic();
   void Move();
   void MoveVector(const Operand& vector, const Operand& scalar, Type type, bool unpack);
@@ -192,7 +192,7 @@ class RoutineAssembler {
   int32_t scope_ = 0;
   std::vector<Jump> jumps_;
   const Statement* statement_ = nullptr;
-  std::vector<std::string_view> words_;  ///< Of the spelling, without those that were taken.
+  std::vector<std::string_view> words_;  ///< The words of the spelling that were not taken yet.
   Slot scratch_ = kNoSlot;
   Slot carry_ = kNoSlot;
 };

@@ -13,7 +13,7 @@ using testing::ElementsAre;
 
 class AtomicsTest : public KernelTest {
  protected:
-  /// What `operation` with `operands` makes of `old` in memory; %r1 is what was there.
+  /// Returns the result of `operation` with `operands` on `old` in memory. Checks that %r1 is the old value.
   uint32_t After(uint32_t old, const std::string& operation, const std::string& operands) {
     machine.buffer[4] = old;
     EXPECT_THAT(Run("atom.global." + operation + " %r1, [%rd0+16], " + operands + ";"), ElementsAre(old)) << operation;

@@ -11,7 +11,7 @@
 
 namespace callout::software_gpu::ptx {
 
-/// Of predicates, which are one bit, as of words.
+/// Applies to predicates, which are one bit, as to words.
 template <Type type>
 constexpr uint64_t LowBits(uint64_t value) {
   return ZeroExtend(value, Bits(type));
@@ -47,7 +47,7 @@ uint64_t Cnot(uint64_t a) {
   return LowBits<type>(a) == 0 ? 1 : 0;
 }
 
-/// The count is 32 bits wide, and clamped to the type's width.
+/// Shifts to the left. The count is 32 bits wide, and clamped to the type's width.
 template <Type type>
 uint64_t Shl(uint64_t a, uint64_t b) {
   const uint32_t count = static_cast<uint32_t>(b);
@@ -64,7 +64,8 @@ uint64_t Shr(uint64_t a, uint64_t b) {
   }
 }
 
-/// Of the 64 bits {b, a}: their upper word after a shift to the left, or their lower one after one to the right.
+/// Shifts the 64 bits {b, a}: returns the upper word after a shift to the left, or the lower word after a shift to the
+/// right.
 template <Direction direction, Overflow overflow>
 uint64_t FunnelShift(uint64_t a, uint64_t b, uint64_t c) {
   const uint32_t count =
@@ -83,7 +84,8 @@ inline uint64_t Lop3(uint64_t a, uint64_t b, uint64_t c, uint64_t table) {
   return LowBits<Type::kB32>(result);
 }
 
-/// Which of the eight bytes {b, a} byte `i` of the result is, by the low bits of c; 8 is added to repeat its sign.
+/// Returns which of the eight bytes {b, a} becomes byte `i` of the result, by the low bits of c; 8 is added to repeat
+/// the byte's sign.
 template <Permute mode>
 constexpr unsigned PermuteByte(unsigned c, unsigned i) {
   const unsigned two = c & 3;
@@ -118,7 +120,7 @@ uint64_t Prmt(uint64_t a, uint64_t b, uint64_t c) {
   return result;
 }
 
-/// Position and length are bytes.
+/// Extracts a bit field. Position and length are bytes.
 template <Type type>
 uint64_t Bfe(uint64_t a, uint64_t b, uint64_t c) {
   const int position = static_cast<int>(b & 0xff);
@@ -126,7 +128,7 @@ uint64_t Bfe(uint64_t a, uint64_t b, uint64_t c) {
   if (length == 0) return 0;
   const int last = std::min(position + length, Bits(type)) - 1;
   const uint64_t value = Write<type>(a);
-  // Past the end only the sign is left.
+  // Past the end, the field is only the sign.
   const uint64_t field = position > last ? 0 : value >> position;
   const int width = std::max(last - position + 1, 0);
   const bool ones = IsSigned(type) && (value >> last & 1) != 0;
@@ -171,7 +173,7 @@ uint64_t Brev(uint64_t a) {
   return result;
 }
 
-/// The n-th set bit of `mask` from `base` on: upwards for a positive n, downwards for a negative one.
+/// Finds the n-th set bit of `mask` from `base` on: upwards for a positive n, downwards for a negative n.
 inline uint64_t Fns(uint64_t mask, uint64_t base, uint64_t n) {
   constexpr uint64_t kNotFound = 0xffffffff;
   const int64_t offset = static_cast<int32_t>(n);

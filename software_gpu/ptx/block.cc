@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block: its warps by turns, and its barriers (PTX ISA 9.7.13, bar and barrier).
+// Runs a block: its warps in turn, and its barriers (PTX ISA 9.7.13, bar and barrier).
 #include "ptx/warp.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace callout::software_gpu::ptx {
 namespace {
 
-/// What shared memory holds before a kernel writes it is not defined; zeros would hide who reads it.
+/// Fills shared memory, which is undefined before a kernel writes it: zeros would hide a kernel that reads it.
 constexpr std::byte kUnwritten{0xa5};
 
 }  // namespace
@@ -62,7 +62,7 @@ void Block::Arrive(Warp& warp, const Instruction& instruction, uint32_t lanes) {
   }
   if (kind >= BarrierKind::kPopc) {
     uint32_t set = warp.Predicate(instruction.in[2], lanes);
-    if (instruction.mode != 0) set = lanes & ~set;  // bar.red of !p
+    if (instruction.mode != 0) set = lanes & ~set;  // for bar.red with !p
     barrier.popc += static_cast<uint32_t>(std::popcount(set));
     barrier.all &= set == lanes;
     barrier.any |= set != 0;
@@ -79,7 +79,7 @@ uint64_t Block::Arrived(const Barrier& barrier) const {
   uint64_t count = 0;
   for (size_t i = 0; i < warps_.size(); ++i) {
     const uint32_t lanes = barrier.arrived[i];
-    // Barriers count whole warps, also one that has fewer threads.
+    // Barriers count whole warps, even a warp that has fewer threads.
     count += lanes != 0 && (warps_[i].live() & ~lanes) == 0 ? kWarpLanes : std::popcount(lanes);
   }
   return count;

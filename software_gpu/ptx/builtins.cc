@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions that the device's runtime has: printf and assert (CUDA C++ Programming Guide 10.34 and 10.36), and
+// The functions of the device's runtime: printf and assert (CUDA C++ Programming Guide 10.34 and 10.36), and
 // cudaGraphSetConditional.
 #include <algorithm>
 #include <cinttypes>
@@ -37,7 +37,7 @@ class BuiltinArguments {
     return text;
   }
 
-  /// The next of printf's values, of `bytes`, which lie one after another as C aligns them.
+  /// Returns printf's next value, of `bytes`. The values lie one after another with C's alignment.
   uint64_t Next(uint64_t bytes) {
     at_ = (at_ + bytes - 1) / bytes * bytes;
     uint64_t value = 0;
@@ -64,7 +64,7 @@ class BuiltinArguments {
   uint64_t at_ = 0;
 };
 
-/// One conversion, "%-5d", with the next of the arguments.
+/// Formats one conversion, such as "%-5d", with the next argument.
 std::string ConvertArgument(std::string spec, BuiltinArguments& arguments) {
   const char kind = spec.back();
   spec.pop_back();
@@ -125,7 +125,7 @@ std::string FormatText(const std::string& format, BuiltinArguments& arguments, u
   return text;
 }
 
-/// __assertfail(message, file, line, function, size of a character)
+/// Handles __assertfail(message, file, line, function, size of a character).
 void FailAssert(Warp& warp, const BuiltinArguments& arguments, int lane) {
   const auto triple = [](const std::array<uint32_t, 3>& at) {
     return "[" + std::to_string(at[0]) + "," + std::to_string(at[1]) + "," + std::to_string(at[2]) + "]";

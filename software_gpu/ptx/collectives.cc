@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lanes of a warp do together: shfl, vote, match, redux, elect, bar.warp.sync, activemask (PTX ISA 9.7.8 and
-// 9.7.13). Each waits until all lanes of its member mask that did not end are at the same kind of instruction with the
-// same mask; it need not be the same place of the program.
+// Operations of several lanes of a warp: shfl, vote, match, redux, elect, bar.warp.sync, activemask (PTX ISA 9.7.8 and
+// 9.7.13). Each waits until all live lanes of its member mask are at an instruction of the same kind with the same
+// mask, which may be at another place of the program.
 #include "ptx/handlers.h"
 
 namespace callout::software_gpu::ptx {
 namespace {
 
-/// Lanes that are together, each at an instruction of its own, of one kind.
+/// Lanes that have met, each at an instruction of its own, of one kind.
 struct Group {
   Warp& warp;
   uint32_t lanes;
@@ -16,7 +16,7 @@ struct Group {
 
   uint64_t Value(int lane, size_t input) const { return warp.ReadLane(at[lane]->in[input], lane); }
   bool Predicate(int lane, size_t input) const {
-    return ((Value(lane, input) & 1) != 0) != (at[lane]->mode != 0);  // mode: !p
+    return ((Value(lane, input) & 1) != 0) != (at[lane]->mode != 0);  // mode stands for !p
   }
   void Write(int lane, uint64_t value) const {
     if (at[lane]->to != kNoSlot) warp.WriteLane(at[lane]->to, lane, value);
@@ -26,7 +26,7 @@ struct Group {
   }
 };
 
-/// The member mask comes last.
+/// Returns the member mask, which is the last input.
 uint32_t MaskOf(const Group& group, int lane) {
   const Instruction& instruction = *group.at[lane];
   size_t last = 3;
@@ -64,7 +64,7 @@ void RunShuffle(const Group& group) {
         break;
     }
     if (!inside) from = lane;
-    // The value of a lane that does not take part is not defined: it gets its own.
+    // The value of a lane that does not participate is undefined: the reader gets its own.
     const bool there = (group.lanes >> from & 1) != 0;
     group.Write(lane, values[there ? from : lane]);
     group.WriteSecond(lane, inside);

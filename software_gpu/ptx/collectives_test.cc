@@ -17,7 +17,7 @@ TEST_F(CollectivesTest, ShuffleModes) {
   const std::vector<uint32_t> down = Run("shfl.sync.down.b32 %r1, %r0, 3, 31, -1;", 32);
   EXPECT_EQ(down[0], 3u);
   EXPECT_EQ(down[28], 31u);
-  EXPECT_EQ(down[29], 29u);  // outside: its own
+  EXPECT_EQ(down[29], 29u);  // lane 32 does not exist, so lane 29 keeps its own
   const std::vector<uint32_t> up = Run("shfl.sync.up.b32 %r1, %r0, 3, 0, -1;", 32);
   EXPECT_EQ(up[31], 28u);
   EXPECT_EQ(up[2], 2u);
@@ -26,7 +26,7 @@ TEST_F(CollectivesTest, ShuffleModes) {
 }
 
 TEST_F(CollectivesTest, ShufflesWithinSegments) {
-  // Segments of 8: c = clamp 31 | mask 24 << 8.
+  // The segments have 8 lanes: c = clamp 31 | mask 24 << 8.
   const std::vector<uint32_t> down = Run("shfl.sync.down.b32 %r1, %r0, 3, 0x181f, -1;", 32);
   EXPECT_EQ(down[4], 7u);
   EXPECT_EQ(down[5], 5u);
@@ -52,7 +52,7 @@ TEST_F(CollectivesTest, Votes) {
 }
 
 TEST_F(CollectivesTest, PartsOfAWarpMeetByThemselves) {
-  // Each half votes with its own mask, at different places.
+  // Each half votes with its own mask, at another place of the program.
   const std::vector<uint32_t> got =
       Run("setp.lt.u32 %p1, %r0, 16; and.b32 %r2, %r0, 1; setp.eq.u32 %p2, %r2, 0; @%p1 bra low;"
           "vote.sync.ballot.b32 %r1, %p2, 0xffff0000; bra done; low: vote.sync.ballot.b32 %r1, %p2, 0xffff; done:",
@@ -77,7 +77,7 @@ TEST_F(CollectivesTest, EndedLanesAreNotWaitedFor) {
 }
 
 TEST_F(CollectivesTest, LanesThatEndWhileOthersWaitLetThemGoOn) {
-  // The others wait at the vote before lane 31 ends behind a longer way.
+  // The other lanes wait at the vote before lane 31 ends behind a longer path.
   const std::vector<uint32_t> got = Run(
       "setp.eq.u32 %p1, %r0, 31; setp.eq.u32 %p2, %r0, %r0; @%p1 bra away; vote.sync.ballot.b32 %r1, %p2, -1; bra done;"
       "away: add.u32 %r2, %r0, 1; exit; done:",

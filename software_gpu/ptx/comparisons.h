@@ -11,7 +11,7 @@
 
 namespace callout::software_gpu::ptx {
 
-/// Of how two numbers stand to each other, those that make a comparison true.
+/// The relations of two numbers, as a set in which a comparison is true.
 enum Relation : unsigned { kLess = 1, kEqual = 2, kGreater = 4, kUnordered = 8 };
 
 constexpr unsigned TrueOf(Compare compare) {
@@ -85,19 +85,19 @@ inline bool Combine(BooleanOp boolean, bool compared, uint64_t with) {
   }
 }
 
-/// A predicate of two inputs.
+/// Returns the predicate of two inputs.
 template <Type type>
 uint64_t Setp(const Modifiers& how, uint64_t a, uint64_t b) {
   return Holds<type>(how, a, b) ? 1 : 0;
 }
 
-/// The predicate after `|`.
+/// Returns the predicate after `|`.
 template <Type type>
 uint64_t SetpNot(const Modifiers& how, uint64_t a, uint64_t b) {
   return Holds<type>(how, a, b) ? 0 : 1;
 }
 
-/// Combined with a third.
+/// Returns the predicate combined with a third input.
 template <Type type>
 uint64_t SetpWith(const Modifiers& how, uint64_t a, uint64_t b, uint64_t c) {
   return Combine(how.boolean, Holds<type>(how, a, b), c) ? 1 : 0;
@@ -108,14 +108,14 @@ uint64_t SetpNotWith(const Modifiers& how, uint64_t a, uint64_t b, uint64_t c) {
   return Combine(how.boolean, !Holds<type>(how, a, b), c) ? 1 : 0;
 }
 
-/// Of packed values: of the lower halves, and after `|` of the upper ones.
+/// Returns the predicate of packed values: that of the lower halves, and after `|` that of the upper halves.
 template <Type type, bool upper>
 uint64_t SetpHalf(const Modifiers& how, uint64_t a, uint64_t b, uint64_t c) {
   constexpr int kShift = upper ? 16 : 0;
   return Combine(how.boolean, Holds<Element(type)>(how, a >> kShift, b >> kShift), c) ? 1 : 0;
 }
 
-/// True is the float 1, or all ones.
+/// Returns the value for "true": the float 1, or all ones.
 template <Type to>
 constexpr uint64_t Truth() {
   if constexpr (IsFloat(to)) {
@@ -130,7 +130,7 @@ uint64_t Set(const Modifiers& how, uint64_t a, uint64_t b, uint64_t c) {
   return Combine(how.boolean, Holds<from>(how, a, b), c) ? Truth<to>() : 0;
 }
 
-/// Of each half; `to` is packed, or u32 and then has a half of ones for each.
+/// Compares each half. `to` is packed, or u32 with a half of ones for each true half.
 template <Type to, Type from>
 uint64_t SetHalves(const Modifiers& how, uint64_t a, uint64_t b, uint64_t c) {
   constexpr uint64_t kTrue = IsPacked(to) ? Truth<Element(to)>() : 0xffff;
@@ -144,7 +144,7 @@ uint64_t Selp(uint64_t a, uint64_t b, uint64_t c) {
   return LowBits<type>((c & 1) != 0 ? a : b);
 }
 
-/// a if c is not negative. A NaN is negative here, and -0 is not.
+/// Returns a if c is not negative, else b. A NaN counts as negative, and -0 does not.
 template <Type type, Type of_c>
 uint64_t Slct(const Modifiers& how, uint64_t a, uint64_t b, uint64_t c) {
   bool first = false;

@@ -10,7 +10,7 @@
 namespace callout::software_gpu::ptx {
 namespace {
 
-/// What a comparison is of less, equal, greater, and with a NaN.
+/// The results of a comparison for less, equal, greater, and with a NaN.
 struct Truths {
   const char* compare;
   bool less, equal, greater, unordered;

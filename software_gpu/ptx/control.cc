@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Branches, calls, ends, barriers (PTX ISA 9.7.12 and 9.7.13).
+// Runs branches, calls, ends, barriers (PTX ISA 9.7.12 and 9.7.13).
 #include "ptx/handlers.h"
 
 namespace callout::software_gpu::ptx {
@@ -27,7 +27,7 @@ void RunCall(Warp& warp, const Instruction& instruction, uint32_t lanes) {
     return warp.Enter(call, instruction.target, static_cast<uint32_t>(call.routine), lanes);
   }
   const uint64_t* address = warp.Read(call.address);
-  while (lanes != 0) {  // those that call the same function together
+  while (lanes != 0) {  // each turn: the lanes that call the same function
     const int leader = std::countr_zero(lanes);
     const uint64_t callee = address[leader] - kCodeWindow;
     uint32_t same = 0;

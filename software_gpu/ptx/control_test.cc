@@ -135,7 +135,8 @@ TEST_F(ControlTest, BarriersReduce) {
 }
 
 TEST_F(ControlTest, BarriersOfSomeWarps) {
-  // Warps 0 and 1 meet by themselves; warp 2 arrives without waiting for warp 3, which waits for it.
+  // Warps 0 and 1 have a barrier of their own; warp 2 arrives at another without waiting, and warp 3 waits there for
+  // warp 2.
   EXPECT_THAT(Run(".shared .align 4 .b8 s[8]; shr.u32 %r2, %r0, 5; setp.lt.u32 %p1, %r2, 2; setp.eq.u32 %p2, %r2, 2;"
                   "mov.u32 %r1, 1; @%p1 bra low; @%p2 bra give; bar.sync 2, 64; ld.shared.u32 %r1, [s+4]; bra done;"
                   "give: mov.u32 %r3, 7; st.shared.u32 [s+4], %r3; bar.arrive 2, 64; bra done;"
@@ -149,7 +150,7 @@ TEST_F(ControlTest, EndedThreadsAreNotWaitedForAtBarriers) {
 }
 
 TEST_F(ControlTest, LanesOfAWarpTakeALockOneByOne) {
-  // The lock's holder runs behind those that spin for it.
+  // The lock's holder needs its turn although other lanes spin for the lock.
   EXPECT_THAT(
       Run("again: atom.global.cas.b32 %r2, [%rd0+2048], 0, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra again;"
           "ld.volatile.global.u32 %r3, [%rd0+2052]; add.u32 %r3, %r3, 1; st.volatile.global.u32 [%rd0+2052], %r3;"

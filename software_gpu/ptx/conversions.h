@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cvt: between integers, between floats, and from one to the other.
+// cvt: conversions between integers, between floats, and from one to the other.
 #pragma once
 
 #include <cmath>
@@ -30,7 +30,7 @@ inline double RoundedToInteger(double value, Rounding rounding) {
   }
 }
 
-/// Of a value that is an integer.
+/// Clamps a double, which is an integer, to the type's range.
 template <Type to>
 uint64_t ClampDouble(double value) {
   using Limits = std::numeric_limits<Integer<to>>;
@@ -80,7 +80,7 @@ uint64_t FloatToFloat(const Modifiers& how, uint64_t a) {
   }
 }
 
-/// .ftz is of f32 alone, also where the other type is f16.
+/// Converts one value. .ftz affects f32 only, also where the other type is f16.
 template <Type to, Type from>
 uint64_t Convert(const Modifiers& how, uint64_t a) {
   if constexpr (IsFloat(from) && IsFloat(to)) {
@@ -94,7 +94,7 @@ uint64_t Convert(const Modifiers& how, uint64_t a) {
   }
 }
 
-/// To tf32 and to elements of eight bits, which have no arithmetic of their own.
+/// Converts to tf32 and to elements of eight bits, which have no arithmetic of their own.
 template <Type to, Type from>
 uint64_t Narrow(const Modifiers& how, uint64_t a) {
   const double value = Decode<from>(a);
@@ -102,14 +102,14 @@ uint64_t Narrow(const Modifiers& how, uint64_t a) {
   return Encode<to>(value, how.rounding, how.saturate_finite);
 }
 
-/// Two f32, the first into the upper half.
+/// Converts two f32, the first into the upper half.
 template <Type to, Type from>
 uint64_t NarrowTwo(const Modifiers& how, uint64_t a, uint64_t b) {
   constexpr int kBits = Bits(Element(to));
   return Narrow<Element(to), from>(how, a) << kBits | Narrow<Element(to), from>(how, b);
 }
 
-/// Each half of a packed value.
+/// Converts each half of a packed value.
 template <Type to, Type from>
 uint64_t ConvertHalves(const Modifiers& how, uint64_t a) {
   constexpr int kFrom = Bits(Element(from));
@@ -117,7 +117,7 @@ uint64_t ConvertHalves(const Modifiers& how, uint64_t a) {
   return Narrow<Element(to), Element(from)>(how, a >> kFrom) << kTo | Narrow<Element(to), Element(from)>(how, a);
 }
 
-/// Two s32 saturated, the first into the upper part; above them the low bits of c.
+/// Saturates and packs two s32, the first into the upper part, below the low bits of c.
 template <Type to>
 uint64_t ConvertPack(uint64_t a, uint64_t b, uint64_t c) {
   const uint64_t both = Clamp<to>(int64_t{Read<Type::kS32>(a)}) << Bits(to) | Clamp<to>(int64_t{Read<Type::kS32>(b)});

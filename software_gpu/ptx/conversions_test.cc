@@ -229,7 +229,7 @@ TEST(ConversionsTest, NarrowFormatsArePackedWithTheFirstAbove) {
   });
 }
 
-// ---- each type to each, against long double, which holds every value of them all
+// ---- Converts each type to each other, and compares with long double, which holds every value of all types.
 
 struct Kind {
   const char* name;
@@ -264,7 +264,7 @@ long double RoundedSlowly(long double value, const std::string& mode) {
   return mode == "rpi" ? std::ceil(value) : std::nearbyint(value);
 }
 
-/// An integer clamped to what `kind` holds.
+/// Returns an integer clamped to the range of `kind`.
 uint64_t ClampedSlowly(const Kind& kind, long double value) {
   const int digits = Bits(kind.type) - (IsSigned(kind.type) ? 1 : 0);
   const long double above = std::ldexp(1.0L, digits);
@@ -285,7 +285,7 @@ void ExpectConverts(const std::string& spelling, const Kind& from, Expected expe
     if (!IsFloat(from.type) && i < 8)
       bits = ZeroExtend(uint64_t{1} << (Bits(from.type) - 1 - i % 2) | (i < 4 ? 0 : kOnes >> 3), Bits(from.type));
     if (!IsFloat(from.type) && i >= 100) bits &= 0xff;
-    // Half of the floats are not larger than integers.
+    // Half of the floats are in the range of integers.
     if (IsFloat(from.type) && i < 100) {
       const uint64_t exponent = static_cast<uint64_t>(from.format.bias() + i % std::min(from.format.bias(), 66) - 1);
       bits = (bits & ~(from.format.special())) | exponent << from.format.fraction_bits;
@@ -301,7 +301,7 @@ uint64_t BitsOfSlowly(const Kind& to, long double value, Rounding rounding, bool
   const auto result = static_cast<double>(SlowRound(to.format, value, rounding));
   const uint64_t sign = negative ? to.format.sign() : 0;
   const double magnitude = std::fabs(result);
-  // The values of a format have the order of their bits.
+  // The values of a format have the order of their bits, so a binary search finds the bits of the result.
   uint64_t low = 0;
   uint64_t high = to.format.special();
   while (low < high) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Declarations of variables, registers and parameters (PTX ISA 5.4), and the cursor that all of the reader uses.
+// Parses declarations of variables, registers and parameters (PTX ISA 5.4), and defines the cursor of the whole reader.
 #include <algorithm>
 #include <bit>
 
@@ -13,7 +13,7 @@ constexpr uint64_t kMaxVariable = uint64_t{1} << 32;
 constexpr uint64_t kMaxInitial = uint64_t{1} << 28;
 constexpr uint64_t kMaxRegisters = 1 << 20;
 
-/// One number of an initializer, as `type` holds it.
+/// Returns one number of an initializer, in the representation of `type`.
 uint64_t Initial(Cursor& cursor, Type type) {
   const bool minus = cursor.TakeSign('-');
   const Token& token = cursor.Take();
@@ -50,7 +50,8 @@ class InitializerParser {
   }
 
  private:
-  /// A number, or an address: `name`, `generic(name)`, either with `+n`. `0xFF(...)` of bytes of an address is refused.
+  /// Parses a number, or an address: `name`, `generic(name)`, either with `+n`. A byte of an address, `0xFF(...)`, is
+  /// refused.
   void Element() {
     uint64_t value = 0;
     if (cursor_.Peek().kind == TokenKind::kWord) {
@@ -83,7 +84,7 @@ uint64_t Alignment(Cursor& cursor) {
   return alignment;
 }
 
-/// What stands between the space and the first name.
+/// Parses the words between the space and the first name.
 Variable ParseType(Cursor& cursor, Space space, int& lanes) {
   Variable variable;
   variable.space = space;
@@ -93,11 +94,11 @@ Variable ParseType(Cursor& cursor, Space space, int& lanes) {
     const std::string word(cursor.Take().text);
     if (word == ".align") {
       const uint64_t alignment = Alignment(cursor);
-      if (!pointer) variable.alignment = alignment;  // else of what it points to
+      if (!pointer) variable.alignment = alignment;  // otherwise of the memory to which it points
     } else if (word == ".ptr" && space == Space::kParameter) {
       pointer = true;
     } else if (pointer && (word == ".global" || word == ".const" || word == ".shared" || word == ".local")) {
-      // Where it points to does not change how it is passed.
+      // The space to which a pointer points does not change how it is passed.
     } else if ((word == ".v2" || word == ".v4") && space != Space::kRegister && space != Space::kParameter) {
       lanes = word == ".v2" ? 2 : 4;
     } else if (variable.type == Type::kNone && TypeOf(word) != Type::kNone) {

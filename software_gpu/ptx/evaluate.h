@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions of tests, by their spelling.
+// Evaluates instructions in tests, by their spelling.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ inline constexpr uint64_t kOnes = ~uint64_t{0};
 inline uint64_t F(float value) { return std::bit_cast<uint32_t>(value); }
 inline uint64_t D(double value) { return std::bit_cast<uint64_t>(value); }
 
-/// What the instruction makes of `inputs`, of each lane and of a warp.
+/// Returns the instruction's result for `inputs`, and checks that single lanes and a whole warp agree.
 inline uint64_t Evaluate(const std::string& spelling, std::vector<uint64_t> inputs, bool second = false) {
   std::string why;
   const Operation operation = FindOperation(spelling, &why, static_cast<int>(inputs.size()));

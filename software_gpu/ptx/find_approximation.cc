@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which spellings of the approximate functions are legal, and what they compute.
+// Decides which spellings of the approximate functions are legal, and finds their functions.
 #include "ptx/approximations.h"
 #include "ptx/functions.h"
 
 namespace callout::software_gpu::ptx {
 namespace {
 
-/// Of f32, where .ftz may be said.
+/// Chooses for f32, where .ftz is allowed.
 template <DoubleFunction function>
 Choice ChooseSingle(const Spelling& spelling) {
   const bool legal = spelling.type() == Type::kF32 && spelling.Has(kPrecisionWord, kFlushWord);
   return legal ? Of<Approximate<Type::kF32, function>>() : Choice{};
 }
 
-/// Of f32, and of the upper word of f64 with .ftz.
+/// Chooses for f32, and for the upper word of f64 with .ftz.
 template <DoubleFunction function>
 Choice ChooseReciprocal(const Spelling& spelling) {
   if (spelling.type() != Type::kF64) return ChooseSingle<function>(spelling);
@@ -39,7 +39,7 @@ Choice ChooseTanh(const Spelling& spelling) {
   return spelling.type() == Type::kF32 ? ChooseSingle<Tanh>(spelling) : ChooseHalf<Tanh>(spelling.type());
 }
 
-/// Of bf16 .ftz is said always, and of f16 never.
+/// Chooses ex2. .ftz is required for bf16, and not allowed for f16.
 Choice ChooseExp2(const Spelling& spelling) {
   if (spelling.type() == Type::kF32) return ChooseSingle<Exp2>(spelling);
   const bool flushes = Element(spelling.type()) == Type::kBf16;

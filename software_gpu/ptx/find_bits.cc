@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which spellings of logic, shifts and bit fields are legal, and what they compute.
+// Decides which spellings of logic, shifts and bit fields are legal, and finds their functions.
 #include "ptx/bits.h"
 #include "ptx/functions.h"
 
@@ -52,7 +52,7 @@ Choice ChooseBfind(Type type, bool shift_amount) {
   return Choose(Integers32And64(), type, []<Type t>() { return Of<Bfind<t, false>>(); });
 }
 
-/// What has words besides its type.
+/// Chooses for opcodes that have words besides their type.
 Choice ChooseModified(const Spelling& spelling) {
   const bool word = spelling.type() == Type::kB32;
   switch (spelling.opcode) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extended-precision arithmetic: what reads or writes the carry.
+// Finds extended-precision arithmetic, which reads or writes the carry.
 #include "ptx/functions.h"
 #include "ptx/integer_arithmetic.h"
 
@@ -32,7 +32,7 @@ Pair PairOf(const Spelling& spelling) {
   }
 }
 
-/// Which words the opcode needs; ~0 if it knows no carry.
+/// Returns the words that the opcode needs; ~0 if it knows no carry.
 uint32_t Needed(Opcode opcode) {
   switch (opcode) {
     case Opcode::kAdd:

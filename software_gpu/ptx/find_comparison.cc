@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which spellings of comparisons, selections and tests are legal, and what they compute.
+// Decides which spellings of comparisons, selections and tests are legal, and finds their functions.
 #include "ptx/comparisons.h"
 #include "ptx/functions.h"
 
@@ -11,7 +11,8 @@ using Comparable = Types<Type::kB16, Type::kB32, Type::kB64, Type::kU16, Type::k
 using Selectable = Types<Type::kB16, Type::kB32, Type::kB64, Type::kU16, Type::kU32, Type::kU64, Type::kS16, Type::kS32,
                          Type::kS64, Type::kF32, Type::kF64>;
 
-/// Bits are equal or not; unsigned integers also have the words of their own; floats have those of NaN.
+/// True if the type has the comparison. Untyped bits are equal or not; unsigned integers also have words of their own;
+/// floats also have the words for NaN.
 bool Compares(Type type, Compare compare) {
   const Type element = Element(type);
   if (IsUntyped(element)) return compare == Compare::kEq || compare == Compare::kNe;

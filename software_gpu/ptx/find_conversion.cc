@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which spellings of cvt are legal, and what they compute.
+// Decides which spellings of cvt are legal, and finds their functions.
 #include "ptx/conversions.h"
 #include "ptx/functions.h"
 
@@ -9,27 +9,27 @@ namespace {
 using Convertible = Types<Type::kU8, Type::kU16, Type::kU32, Type::kU64, Type::kS8, Type::kS16, Type::kS32, Type::kS64,
                           Type::kF16, Type::kBf16, Type::kF32, Type::kF64>;
 
-/// Whether every integer of `from` is one of `to`.
+/// True if every integer of `from` is one of `to`.
 bool Contains(Type to, Type from) {
   if (IsSigned(from)) return IsSigned(to) && Bits(to) >= Bits(from);
   return IsSigned(to) ? Bits(to) > Bits(from) : Bits(to) >= Bits(from);
 }
 
-/// Whether every number of `from` is one of `to`.
+/// True if every float of `from` is one of `to`.
 bool IsExact(Type to, Type from) { return to == from || (Bits(to) > Bits(from)); }
 
 bool FloatsFit(const Spelling& spelling, uint32_t flush) {
   const Type to = spelling.first();
   const Type from = spelling.second();
   if (to == from && spelling.Has(kIntegerRoundingWord, flush | kSaturateWord)) return true;
-  // bf16 has neither .sat nor, but from f32, .relu.
+  // bf16 does not allow .sat, and allows .relu only from f32.
   const uint32_t saturate = to == Type::kBf16 ? 0 : uint32_t{kSaturateWord};
   if (IsExact(to, from)) return spelling.Has(0, flush | saturate);
   if (from == Type::kF32 && Bits(to) == 16 && spelling.Has(kRoundingWord, kReluWord | kFiniteWord)) return true;
   return spelling.Has(kRoundingWord, flush | saturate);
 }
 
-/// The words that a conversion of single values has to have, and may have.
+/// True if a conversion of single values has the words that it needs, and no others than it allows.
 bool WordsFit(const Spelling& spelling) {
   const Type to = spelling.first();
   const Type from = spelling.second();

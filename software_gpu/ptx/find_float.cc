@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which spellings of floating-point arithmetic are legal, and what they compute.
+// Decides which spellings of floating-point arithmetic are legal, and finds their functions.
 #include "ptx/float_arithmetic.h"
 #include "ptx/functions.h"
 
 namespace callout::software_gpu::ptx {
 namespace {
 
-/// Besides the rounding: .ftz and .sat are of f32 and f16, .relu is of fma's 16 bits.
+/// Returns the words allowed besides the rounding: .ftz and .sat for f32 and f16, .relu for fma of 16 bits.
 uint32_t Allowed(Type type) {
   switch (type) {
     case Type::kF32:
@@ -20,7 +20,7 @@ uint32_t Allowed(Type type) {
   }
 }
 
-/// Of 16 bits there is .rn alone.
+/// True if the type has the rounding. Types of 16 bits have only .rn.
 bool RoundingFits(const Spelling& spelling) {
   const Rounding rounding = spelling.how.rounding;
   if (rounding == Rounding::kNone || rounding == Rounding::kRn) return true;
@@ -57,12 +57,12 @@ Choice ChooseFma(const Spelling& spelling) {
   return Choose(Floats16To64(), type, []<Type t>() { return Of<Ternary<t, TimesPlus>>(); });
 }
 
-/// mad of floats is fma.
+/// Chooses mad of floats, which is fma.
 Choice ChooseFloatMad(const Spelling& spelling) {
   return spelling.type() == Type::kF32 || spelling.type() == Type::kF64 ? ChooseFma(spelling) : Choice{};
 }
 
-/// div, rcp and sqrt with a rounding; .ftz is of f32.
+/// True for div, rcp and sqrt with a rounding. .ftz is allowed for f32.
 bool IsRounded(const Spelling& spelling) {
   const uint32_t flush = spelling.type() == Type::kF32 ? uint32_t{kFlushWord} : 0;
   return spelling.Has(kRoundingWord, flush) && spelling.how.rounding != Rounding::kRna;

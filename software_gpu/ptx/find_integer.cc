@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which spellings of integer arithmetic are legal, and what they compute.
+// Decides which spellings of integer arithmetic are legal, and finds their functions.
 #include "ptx/float_arithmetic.h"
 #include "ptx/functions.h"
 #include "ptx/integer_arithmetic.h"
@@ -121,7 +121,7 @@ Choice ChooseDp2a(const Spelling& spelling) {
   });
 }
 
-/// With one type and no other word.
+/// Chooses for spellings with one type and no other word.
 Choice ChoosePlain(const Spelling& spelling) {
   const Type type = spelling.type();
   if (!spelling.Has(0)) return {};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floating-point arithmetic. f16 and bf16 are computed exactly, or rounded to odd, as doubles and then rounded once.
-// f32 and f64 round to nearest as C++ does; in the other modes the processor's own is set around volatile operands,
-// since nothing wider is there to compute f64 in. The mode is the thread's, so that threads do not disturb each other.
+// Floating-point arithmetic. f16 and bf16 are computed exactly, or rounded to odd, as doubles, and then rounded once.
+// f32 and f64 round to nearest as C++ does. For the other modes the processor's own mode is set around volatile
+// operands, because there is no wider type in which to compute f64. The mode belongs to the thread, so threads do not
+// disturb each other.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 
 namespace callout::software_gpu::ptx {
 
-/// Sets how this thread rounds, and takes it back.
+/// Sets the thread's rounding mode, and restores it at the end.
 class RoundingScope {
  public:
   explicit RoundingScope(Rounding rounding) : before_(std::fegetround()) { std::fesetround(ModeOf(rounding)); }
@@ -41,7 +42,7 @@ class RoundingScope {
   int before_;
 };
 
-/// What a type is computed in.
+/// The type in which PTX's type is computed.
 template <Type type>
 using Number = std::conditional_t<type == Type::kF32, float, double>;
 
@@ -51,7 +52,7 @@ Number<type> Value(const Modifiers& how, uint64_t bits) {
   return static_cast<Number<type>>(Decode<type>(flushed));
 }
 
-/// .sat, .relu, .ftz and the NaN that instructions make, of a result.
+/// Applies .sat, .relu, .ftz and the canonical NaN to a result.
 template <Type type>
 uint64_t Finish(const Modifiers& how, uint64_t bits) {
   constexpr Format kFormat = FormatOf<type>();
@@ -122,7 +123,7 @@ struct OneOver {
 
 template <Type type, typename Function>
 Number<type> Directed(Rounding rounding, Number<type> a, Number<type> b, Number<type> c) {
-  // Volatile, so that the computation stays between the calls that set the mode, and is not done at compile time.
+  // Volatile keeps the computation between the calls that set the mode, and away from compile time.
   volatile Number<type> x = a;
   volatile Number<type> y = b;
   volatile Number<type> z = c;
@@ -156,7 +157,7 @@ uint64_t Ternary(const Modifiers& how, uint64_t a, uint64_t b, uint64_t c) {
   return Compute<type, Function>(how, a, b, c);
 }
 
-/// To the nearest, without other modifiers, which compilers make vector code of.
+/// Rounds to the nearest, without other modifiers; compilers vectorise it.
 template <Type type, typename Function>
 uint64_t PlainBinary(uint64_t a, uint64_t b) {
   return Binary<type, Function>(Modifiers{}, a, b);
@@ -180,15 +181,15 @@ uint64_t FloatAbs(const Modifiers& how, uint64_t a) {
   return how.flush ? FlushBits<type>(bits) : bits;
 }
 
-/// The sign of a, all else of b.
+/// Returns b with the sign of a.
 template <Type type>
 uint64_t Copysign(uint64_t a, uint64_t b) {
   constexpr uint64_t kSign = FormatOf<type>().sign();
   return (a & kSign) | (b & (kSign - 1));
 }
 
-/// A number against a NaN is the result, but with .NaN; -0 is less than +0. `sign` is that of the result of
-/// .xorsign.abs.
+/// Returns the minimum or maximum. Of a number and a NaN it returns the number, unless .NaN is set; -0 is less than +0.
+/// `sign` is the sign that .xorsign.abs gives the result.
 template <Type type, bool larger>
 uint64_t Extreme(const Modifiers& how, uint64_t a, uint64_t b) {
   constexpr Format kFormat = FormatOf<type>();
@@ -203,7 +204,7 @@ uint64_t Extreme(const Modifiers& how, uint64_t a, uint64_t b) {
   }
   if (nan_x) return y | sign;
   if (nan_y) return x | sign;
-  // Sign and magnitude as a two's complement number, which has the order of the values.
+  // Turns sign and magnitude into a two's complement number, which has the order of the values.
   const auto order = [sign_bit = kFormat.sign()](uint64_t bits) {
     const auto magnitude = static_cast<int64_t>(bits & (sign_bit - 1));
     return (bits & sign_bit) != 0 ? -magnitude - 1 : magnitude;
@@ -219,13 +220,13 @@ uint64_t FloatExtreme(const Modifiers& how, uint64_t a, uint64_t b) {
   return Finish<type>(relu, Extreme<type, larger>(how, a, b));
 }
 
-/// Of three inputs.
+/// Returns the minimum or maximum of three inputs.
 template <Type type, bool larger>
 uint64_t FloatExtreme3(const Modifiers& how, uint64_t a, uint64_t b, uint64_t c) {
   return FloatExtreme<type, larger>(how, FloatExtreme<type, larger>(how, a, b), c);
 }
 
-/// `F` of each element of packed values.
+/// Applies `F` to each element of packed values.
 template <Type type, auto F>
 uint64_t Halves(const Modifiers& how, uint64_t a, uint64_t b, uint64_t c) {
   constexpr int kBits = Bits(Element(type));

@@ -238,7 +238,7 @@ TEST(FloatArithmeticTest, MinimaAndMaximaKnowNanAndTheSignOfZero) {
   });
 }
 
-// ---- against exact arithmetic
+// ---- Compares with exact arithmetic.
 
 using Quad = __float128;
 
@@ -247,7 +247,7 @@ struct Operands {
   Float a, b, c;
 };
 
-/// What `exact` is by the mode, of the nearest value and the sign of what is left.
+/// Returns the exact value `nearest + rest` rounded by the mode. `nearest`: the nearest float.
 template <typename Float>
 Float Correct(Float nearest, Quad rest, Rounding rounding, bool negative) {
   const auto up = [&] { return std::nextafter(nearest, std::numeric_limits<Float>::infinity()); };
@@ -319,7 +319,7 @@ TEST(FloatArithmeticTest, RandomHalvesAgreeWithExactArithmetic) {
     const uint64_t c = random() & 0xffff;
     const long double product = static_cast<long double>(Decode<Type::kF16>(a)) * Decode<Type::kF16>(b);
     const long double sum = product + Decode<Type::kF16>(c);
-    // Only where a double holds the sum, which most do.
+    // The test compares the sums that a double holds, which are most sums.
     if (static_cast<long double>(static_cast<double>(sum)) == sum && sum - product == Decode<Type::kF16>(c)) {
       ASSERT_EQ(fma.value.lane(fma.how, a, b, c, 0), Encode<Type::kF16>(static_cast<double>(sum)));
       ++compared;

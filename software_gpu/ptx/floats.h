@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floating-point formats: what their bits mean, and rounding to them exactly, in every mode.
+// Floating-point formats: the meaning of their bits, and exact rounding to them, in every mode.
 #pragma once
 
 #include <algorithm>
@@ -11,18 +11,19 @@
 
 namespace callout::software_gpu::ptx {
 
-/// A sign, then the exponent, then the fraction, in the low bits of a value; of tf32 `unused` zeros follow.
+/// A format has a sign, then the exponent, then the fraction, in the low bits of a value. In tf32 `unused` zeros
+/// follow.
 struct Format {
   int exponent_bits;
   int fraction_bits;
-  bool infinite = true;  // e4m3 has no infinities, and one NaN: all ones
+  bool infinite = true;  // e4m3 has no infinities, and its only NaN is all ones
   int unused = 0;
 
   constexpr int bits() const { return 1 + exponent_bits + fraction_bits; }
   constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   constexpr uint64_t sign() const { return uint64_t{1} << (bits() - 1); }
-  constexpr uint64_t nan() const { return sign() - 1; }  // the one that instructions make
-  /// The exponent that says infinity or NaN, with a fraction of 0.
+  constexpr uint64_t nan() const { return sign() - 1; }  // the NaN that instructions return
+  /// Returns the exponent of infinities and NaN, with a fraction of 0.
   constexpr uint64_t special() const { return nan() >> fraction_bits << fraction_bits; }
   constexpr uint64_t largest() const { return infinite ? special() - 1 : nan() - 1; }
 };
@@ -38,7 +39,7 @@ constexpr Format FormatOf() {
   if constexpr (type == Type::kE5m2) return {5, 2};
 }
 
-/// Whether a magnitude is rounded up that is `kept`, even or odd, and a rest of `rest` / (2 * `half`).
+/// True if a magnitude is rounded up. The magnitude has an `odd` or even kept part and a rest of `rest` / (2 * `half`).
 constexpr bool RoundsUp(Rounding rounding, bool negative, bool odd, uint64_t rest, uint64_t half) {
   switch (rounding) {
     case Rounding::kRz:
@@ -54,20 +55,20 @@ constexpr bool RoundsUp(Rounding rounding, bool negative, bool odd, uint64_t res
   }
 }
 
-/// What a magnitude becomes that is too large. `finite` is .satfinite.
+/// Returns the result for a magnitude that is too large. `finite` stands for .satfinite.
 constexpr uint64_t Overflowed(const Format& format, bool negative, Rounding rounding, bool finite) {
   const bool stays = rounding == Rounding::kRz || rounding == (negative ? Rounding::kRp : Rounding::kRm);
   if (finite || stays) return format.largest();
   return format.infinite ? format.special() : format.nan();
 }
 
-/// significand * 2^exponent in `format`, not yet shifted over its unused bits.
+/// Returns significand * 2^exponent rounded to `format`, not yet shifted over its unused bits.
 constexpr uint64_t RoundTo(const Format& format, bool negative, uint64_t significand, int exponent, Rounding rounding,
                            bool finite = false) {
   const uint64_t sign = negative ? format.sign() : 0;
   if (significand == 0) return sign;
   const int width = 64 - std::countl_zero(significand);
-  // Of the leading bit; a subnormal has the smallest one's scale.
+  // The exponent of the leading bit. A subnormal has the scale of the smallest normal number.
   const int leading = std::max(exponent + width - 1, 1 - format.bias());
   const int dropped = leading - format.fraction_bits - exponent;
   uint64_t kept = 0;
@@ -81,14 +82,14 @@ constexpr uint64_t RoundTo(const Format& format, bool negative, uint64_t signifi
     const uint64_t rest = significand & (half | (half - 1));
     kept += RoundsUp(rounding, negative, (kept & 1) != 0, rest, half) ? 1 : 0;
   }
-  // A carry out of the fraction goes on into the exponent, and the leading one is counted in it.
+  // A carry out of the fraction goes into the exponent, which counts the leading one.
   const uint64_t scale = static_cast<uint64_t>(leading + format.bias() - 1);
   const bool too_large = scale > (format.nan() >> format.fraction_bits);
   const uint64_t magnitude = too_large ? format.sign() : (scale << format.fraction_bits) + kept;
   return sign | (magnitude > format.largest() ? Overflowed(format, negative, rounding, finite) : magnitude);
 }
 
-/// The bits of a double, which any format but f64 itself may be rounded from.
+/// Returns the bits of a double rounded to the format. It may be rounded to every format but f64, which it has already.
 template <Type type>
 uint64_t Encode(double value, Rounding rounding = Rounding::kRn, bool finite = false) {
   if constexpr (type == Type::kF64) return std::bit_cast<uint64_t>(value);
@@ -122,7 +123,7 @@ inline uint64_t Encode<Type::kF32>(double value, Rounding rounding, bool finite)
                  std::max(field, 1) - 1075, rounding, finite);
 }
 
-/// The value of `bits`, exactly.
+/// Returns the exact value of `bits`.
 template <Type type>
 double Decode(uint64_t bits) {
   if constexpr (type == Type::kF64) {
@@ -159,21 +160,22 @@ constexpr bool IsNanBits(uint64_t bits) {
   return kFormat.infinite ? magnitude > kFormat.special() : magnitude == kFormat.nan();
 }
 
-/// A subnormal becomes the zero of its sign: .ftz.
+/// Turns a subnormal into the zero of its sign, as .ftz does.
 template <Type type>
 constexpr uint64_t FlushBits(uint64_t bits) {
   constexpr Format kFormat = FormatOf<type>();
   return (bits & kFormat.special()) == 0 ? bits & kFormat.sign() : bits;
 }
 
-/// What f32, f16 and bf16 make of any NaN. f64 keeps the input's.
+/// Returns the NaN of f32, f16 and bf16 for any NaN. f64 keeps the input's.
 template <Type type>
 constexpr uint64_t Canonical(uint64_t bits) {
   if constexpr (type == Type::kF64) return bits;
   return IsNanBits<type>(bits) ? FormatOf<type>().nan() : bits;
 }
 
-/// a + b rounded to odd, from which narrower formats round as from the exact sum (53 bits are two more than theirs).
+/// Returns a + b rounded to odd. Narrower formats round from it as from the exact sum, because 53 bits are at least two
+/// more than they have.
 inline double AddToOdd(double a, double b) {
   const double sum = a + b;
   if (!std::isfinite(sum)) return sum;

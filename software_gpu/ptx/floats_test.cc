@@ -42,7 +42,8 @@ template <Type type>
 void ExpectRounds(std::mt19937_64& random) {
   constexpr Format kFormat = FormatOf<type>();
   for (int i = 0; i < 20000; ++i) {
-    // A value of the format, a few bits more, and a small rest or none: values, ties and their neighbours.
+    // The value is one of the format, with a few more bits and a small rest or none: this gives values, ties and their
+    // neighbours.
     const uint64_t bits = random();
     const double base = SlowValue(kFormat, bits & kFormat.nan());
     if (std::isnan(base) || std::isinf(base)) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes operations of functions on values: `uint64_t F([const Modifiers&,] uint64_t a, ...)` of one to four values.
+// Makes operations from functions on values: `uint64_t F([const Modifiers&,] uint64_t a, ...)` of one to four values.
 #pragma once
 
 #include <bit>
@@ -85,7 +85,7 @@ using Floats16To64 = Types<Type::kF16, Type::kBf16, Type::kF32, Type::kF64>;
 using PackedFloats16 = Types<Type::kF16x2, Type::kBf16x2>;
 using PackedIntegers = Types<Type::kU16x2, Type::kS16x2>;
 
-/// What `make` returns for `type`, if it is one of `types`.
+/// Returns the result of `make` for `type` if it is one of `types`.
 template <Type... types, typename Make>
 Choice Choose(Types<types...> /*of*/, Type type, Make make) {
   Choice choice;
@@ -106,7 +106,7 @@ inline Operation Make(const Spelling& spelling, const Choice& value, const Choic
   return operation;
 }
 
-/// Operations of families of opcodes; none if the spelling is not legal.
+/// Find operations by families of opcodes. They return none if the spelling is not legal.
 Operation FindInteger(const Spelling& spelling);
 Operation FindCarry(const Spelling& spelling);
 Operation FindBits(const Spelling& spelling);

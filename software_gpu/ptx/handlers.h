@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What instructions do, by families. Each says which fields of Instruction it reads.
+// The handlers of instructions, by families. Each comment names the fields of Instruction that the handlers read.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace callout::software_gpu::ptx {
 
 // Arithmetic: `operation`, `to`, `second`, `in`.
 void RunOperation(Warp& warp, const Instruction& instruction, uint32_t lanes);
-/// The same with a second result (`second` or none of both may be there), or a sign to extend.
+/// Runs an operation with a second result (`to` or `second` may be missing), or with a sign to extend.
 void RunWideOperation(Warp& warp, const Instruction& instruction, uint32_t lanes);
 void RunMove(Warp& warp, const Instruction& instruction, uint32_t lanes);
-/// mov.b64 {a, b}, c: `list` of `count`, `bytes` each.
+/// mov.b64 {a, b}, c: `list` has `count` elements of `bytes` each.
 void RunUnpack(Warp& warp, const Instruction& instruction, uint32_t lanes);
 void RunPack(Warp& warp, const Instruction& instruction, uint32_t lanes);
 /// `kind` is a Special, `mode` its part.
@@ -23,21 +23,21 @@ void RunSpecial(Warp& warp, const Instruction& instruction, uint32_t lanes);
 void RunLocalAddress(Warp& warp, const Instruction& instruction, uint32_t lanes);
 /// `to` = `in[0]` + `offset`: cvta.
 void RunConvertAddress(Warp& warp, const Instruction& instruction, uint32_t lanes);
-/// isspacep: whether the window of `in[0]` is `offset`.
+/// isspacep: tests whether the window of `in[0]` is `offset`.
 void RunIsSpace(Warp& warp, const Instruction& instruction, uint32_t lanes);
 
-// Memory: `mode` is a Place, the address `in[0]` + `offset`, without `in[0]` relative to the frame's local memory;
-// `count` elements of `bytes`, whose places are in list `target` if there are several.
+// Memory: `mode` is a Place. The address is `in[0]` + `offset`, or relative to the frame's local memory without
+// `in[0]`. There are `count` elements of `bytes`; if there are several, list `target` has their places.
 Handler LoadHandler(int bytes, bool atomic);
 Handler StoreHandler(int bytes, bool atomic);
 /// `kind` is an AtomicKind.
 Handler AtomicHandler(int bytes);
 void RunFence(Warp& warp, const Instruction& instruction, uint32_t lanes);
-/// Copies `bytes` from the global address `in[1]` + `mode2` to the shared one `in[0]` + `offset`, of which `in[2]` are
-/// read.
+/// Copies `bytes` from the global address `in[1]` + `mode2` to the shared address `in[0]` + `offset`. Only `in[2]` of
+/// them are read.
 void RunCopyAsync(Warp& warp, const Instruction& instruction, uint32_t lanes);
 
-// Control.
+// Control flow.
 void RunNothing(Warp& warp, const Instruction& instruction, uint32_t lanes);
 void RunBranch(Warp& warp, const Instruction& instruction, uint32_t lanes);
 void RunBranchTable(Warp& warp, const Instruction& instruction, uint32_t lanes);
@@ -48,11 +48,11 @@ void RunTrap(Warp& warp, const Instruction& instruction, uint32_t lanes);
 void RunNanosleep(Warp& warp, const Instruction& instruction, uint32_t lanes);
 void RunBarrier(Warp& warp, const Instruction& instruction, uint32_t lanes);
 
-// Lanes together: `kind` is a Collective.
+// Operations of several lanes: `kind` is a Collective.
 void RunCollective(Warp& warp, const Instruction& instruction, uint32_t lanes);
 void RunActiveMask(Warp& warp, const Instruction& instruction, uint32_t lanes);
 
-/// A call of a function that the device's runtime has.
+/// Calls a function of the device's runtime.
 void RunBuiltin(Warp& warp, const Call& call, uint32_t lanes);
 
 enum class Special : uint8_t {
@@ -68,7 +68,7 @@ enum class Special : uint8_t {
   kLaneMaskLt,
   kLaneMaskGe,
   kLaneMaskGt,
-  kTime,  ///< Nanoseconds, also of %clock.
+  kTime,  ///< In nanoseconds, also for %clock.
   kTimeHigh,
   kEnvironment,
   kDynamicShared,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integer arithmetic. Results wrap unless .sat is said.
+// Integer arithmetic. Results wrap unless .sat is given.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ uint64_t MulHigh(uint64_t a, uint64_t b) {
   return Write<type>((Wide<type>{Read<type>(a)} * Read<type>(b)) >> Bits(type));
 }
 
-/// Of 16 and 32 bits.
+/// Multiplies 16 and 32 bits to twice the width.
 template <Type type>
 uint64_t MulWide(uint64_t a, uint64_t b) {
   if constexpr (IsSigned(type)) {
@@ -70,7 +70,7 @@ uint64_t MadWide(uint64_t a, uint64_t b, uint64_t c) {
   return ZeroExtend(MulWide<type>(a, b) + c, 2 * Bits(type));
 }
 
-/// The 24 low bits of an operand, as a number.
+/// Returns the low 24 bits of an operand, as a number.
 template <Type type>
 int64_t Low24(uint64_t value) {
   return static_cast<int64_t>(IsSigned(type) ? SignExtend(value, 24) : ZeroExtend(value, 24));
@@ -81,7 +81,7 @@ uint64_t Mul24Low(uint64_t a, uint64_t b) {
   return Write<type>(Low24<type>(a) * Low24<type>(b));
 }
 
-/// Bits 47 to 16 of the product.
+/// Returns bits 47 to 16 of the product.
 template <Type type>
 uint64_t Mul24High(uint64_t a, uint64_t b) {
   return Write<type>((Low24<type>(a) * Low24<type>(b)) >> 16);
@@ -102,7 +102,7 @@ uint64_t Mad24HighSaturated(uint64_t a, uint64_t b, uint64_t c) {
   return AddSaturated<type>(Mul24High<type>(a, b), c);
 }
 
-/// Division by zero, which the ISA leaves open, gives all ones, and its remainder is the dividend.
+/// Divides. Division by zero, which the ISA leaves open, gives all ones, and its remainder is the dividend.
 template <Type type>
 uint64_t Div(uint64_t a, uint64_t b) {
   const Integer<type> divisor = Read<type>(b);
@@ -123,7 +123,7 @@ uint64_t Rem(uint64_t a, uint64_t b) {
   return Write<type>(Read<type>(a) % divisor);
 }
 
-/// The smallest number stays what it is.
+/// Returns the magnitude. The smallest number stays as it is.
 template <Type type>
 uint64_t Abs(uint64_t a) {
   return Write<type>(Read<type>(a) < 0 ? uint64_t{0} - a : a);
@@ -159,7 +159,7 @@ uint64_t Sad(uint64_t a, uint64_t b, uint64_t c) {
   return Write<type>(Read<type>(a) < Read<type>(b) ? c + b - a : c + a - b);
 }
 
-/// With the condition code: a carry, and of subtractions a borrow.
+/// The following operations use the condition code: a carry, or a borrow in subtractions.
 template <Type type>
 uint64_t AddCarry(uint64_t a, uint64_t b, uint64_t carry) {
   return Write<type>(a + b + (carry & 1));
@@ -222,7 +222,7 @@ uint64_t CarryOfMadHighAlone(uint64_t a, uint64_t b, uint64_t c) {
   return CarryOfMadHigh<type>(a, b, c, 0);
 }
 
-/// Element `index` of a register of elements of `bits`.
+/// Returns element `index` of a register whose elements have `bits` bits.
 constexpr int64_t ElementOf(uint64_t value, int index, int bits, bool is_signed) {
   const uint64_t shifted = value >> (index * bits);
   return static_cast<int64_t>(is_signed ? SignExtend(shifted, bits) : ZeroExtend(shifted, bits));
@@ -235,7 +235,7 @@ uint64_t Dp4a(uint64_t a, uint64_t b, uint64_t c) {
   return Write<Type::kB32>(c + static_cast<uint64_t>(sum));
 }
 
-/// Halves of `a` by the two low, or the two high bytes of `b`.
+/// Multiplies the halves of `a` by the two low or the two high bytes of `b`, and adds.
 template <Type of_a, Type of_b, int first>
 uint64_t Dp2a(uint64_t a, uint64_t b, uint64_t c) {
   int64_t sum = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C++ integers of PTX's types, and arithmetic on them that wraps.
+// The C++ integers for PTX's types, and arithmetic on them that wraps.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct IntegerOfBits<64, false> : std::type_identity<uint64_t> {};
 template <>
 struct IntegerOfBits<64, true> : std::type_identity<int64_t> {};
 
-/// Of an untyped or floating-point type the unsigned one of its size.
+/// An untyped or floating-point type has the unsigned integer of its size.
 template <Type type>
 using Integer = typename IntegerOfBits<Bits(type), IsSigned(type)>::type;
 
@@ -42,7 +42,7 @@ constexpr Integer<type> Read(uint64_t value) {
   return static_cast<Integer<type>>(value);
 }
 
-/// The low bits of `value`.
+/// Returns the low bits of `value`.
 template <Type type, typename Value>
 constexpr uint64_t Write(Value value) {
   return static_cast<std::make_unsigned_t<Integer<type>>>(value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests: runs a kernel that is written as the instructions between a prelude and an end.
+// Fixture for tests: runs a kernel whose instructions are placed between a prelude and an end.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@
 
 namespace callout::software_gpu::ptx {
 
-/// 4 KiB at kBuffer and 64 bytes that cannot be written at kConstants.
+/// Has 4 KiB at kBuffer and 64 read-only bytes at kConstants.
 class TestMachine : public Machine {
  public:
   static constexpr uint64_t kBuffer = 0x7f0000001000;
@@ -54,8 +54,9 @@ inline const std::string kHead = ".version 8.6\n.target sm_90\n.address_size 64\
 
 class KernelTest : public testing::Test {
  protected:
-  /// A module with the kernel `k(out)`. `body` finds in %r0 its thread and in %rd0 the buffer's address; what it leaves
-  /// in %r1 goes to the buffer at its thread. The text of `module` comes before the kernel.
+  /// Returns a module with the kernel `k(out)`. `body` gets its thread in %r0 and the buffer's address in %rd0; the
+  /// value that it leaves in %r1 is stored in the buffer at the thread's index. The text `module` comes before the
+  /// kernel.
   static std::string Module(const std::string& body, const std::string& module = "") {
     return kHead + module + R"(
 .visible .entry k(.param .u64 out) {
@@ -89,7 +90,7 @@ ret;
     return program->Launch(*program->FindKernel("k"), shape, std::as_bytes(std::span(&out, 1)), machine);
   }
 
-  /// What each of `threads` of one block leaves in %r1.
+  /// Returns the value that each of `threads` of one block leaves in %r1.
   std::vector<uint32_t> Run(const std::string& body, uint32_t threads = 1, const std::string& module = "") {
     Shape shape;
     shape.block[0] = threads;

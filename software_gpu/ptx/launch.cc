@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A launch: blocks one after another, and by turns when they wait for each other.
+// Runs a launch: blocks one after another, and in turn when they wait for each other.
 #include <algorithm>
 #include <deque>
 #include <thread>
@@ -10,7 +10,8 @@
 namespace callout::software_gpu::ptx {
 namespace {
 
-/// As many threads as hardware holds at a time (132 multiprocessors of 2048). Of more, the others wait for their end.
+/// The number of threads that hardware holds at a time (132 multiprocessors of 2048). Further threads wait for the end
+/// of others.
 constexpr uint64_t kResidentThreads = uint64_t{132} * 2048;
 
 class Scheduler {
@@ -50,7 +51,7 @@ class Scheduler {
 
   void RunBlock(std::unique_ptr<Block> block) { (block->Run() ? idle_ : waiting_).push_back(std::move(block)); }
 
-  /// All of them once. They wait for each other, or for the host and for other streams.
+  /// Lets each waiting block run until it waits again. Blocks wait for each other, for the host or for other streams.
   void RunWaiting() {
     std::vector<std::unique_ptr<Block>> waiting = std::move(waiting_);
     waiting_.clear();

@@ -32,7 +32,7 @@ class Lexer {
  private:
   char At(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
 
-  /// To the next token; false at the end.
+  /// Skips to the next token. Returns false at the end.
   bool SkipSpace() {
     while (at_ < text_.size()) {
       if (At() == '\n') ++line_;
@@ -68,7 +68,7 @@ class Lexer {
 
   Token Word() {
     const size_t begin = at_;
-    const bool directive = At() == '.';  // `.reg.b32` are two
+    const bool directive = At() == '.';  // `.reg.b32` is two words
     while (IsName(At()) || (At() == '.' && IsName(At(1)) && (!directive || at_ == begin)) ||
            (At() == ':' && At(1) == ':')) {
       at_ += At() == ':' ? 2 : 1;

@@ -12,7 +12,7 @@
 
 namespace callout::software_gpu::ptx {
 
-/// Why a text is not read. Thrown inside the reader only.
+/// The reason why a text cannot be read. Thrown inside the reader only.
 struct ReadError : std::runtime_error {
   ReadError(int at, const std::string& what) : std::runtime_error(what), line(at) {}
   int line;
@@ -22,13 +22,13 @@ enum class TokenKind : uint8_t { kEnd, kWord, kInteger, kFloat32, kFloat64, kStr
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  char sign = 0;          ///< Of kSign.
-  std::string_view text;  ///< Borrowed: valid until the text that was read ends. A string's without its quotes.
-  uint64_t value = 0;     ///< Of a number; the bits of a float.
+  char sign = 0;          ///< For kSign.
+  std::string_view text;  ///< Borrowed: valid as long as the text that was read. A string's text excludes its quotes.
+  uint64_t value = 0;     ///< A number's value; a float's bits.
   int line = 0;
 };
 
-/// The last token is kEnd. Throws ReadError.
+/// Splits the text. The last token is kEnd. Throws ReadError.
 std::vector<Token> Tokenize(std::string_view text);
 
 }  // namespace callout::software_gpu::ptx

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ld, st, atom, red, fences (PTX ISA 9.7.9 and 9.7.13).
+// Runs ld, st, atom, red, fences (PTX ISA 9.7.9 and 9.7.13).
 #include <atomic>
 #include <cstring>
 #include <type_traits>
@@ -10,14 +10,14 @@
 namespace callout::software_gpu::ptx {
 namespace {
 
-// How much of its turn a warp loses when it looks at what others may change, so that these get theirs.
+// The part of its turn that a warp loses when it reads memory that others may change, so that they get their turns.
 constexpr uint32_t kLookCost = 128;
 constexpr uint32_t kAtomicCost = 16;
 
-/// What fences order: ThreadSanitizer does not know std::atomic_thread_fence.
+/// Fences order accesses through this word, because ThreadSanitizer does not know std::atomic_thread_fence.
 std::atomic<uint32_t> fence_word{0};
 
-/// The first address of a lane.
+/// Returns the first address of a lane.
 inline uint64_t Address(Warp& warp, const Instruction& instruction, const uint64_t* base, int lane) {
   const uint64_t at = base == nullptr ? warp.local_base(lane) : base[lane];
   const uint64_t sum = at + static_cast<uint64_t>(instruction.offset);
@@ -58,7 +58,7 @@ inline void WriteValue(std::byte* to, T value) {
   }
 }
 
-/// A value as a register holds it that may be wider than its type.
+/// Extends a value to a register that may be wider than the value's type.
 inline uint64_t Extend(const Instruction& instruction, uint64_t value) {
   if (instruction.extend == 0) return value;
   return ZeroExtend(SignExtend(value, instruction.extend), instruction.register_bits);
@@ -161,8 +161,8 @@ void Atomic(Warp& warp, const Instruction& instruction, uint32_t lanes) {
       if (instruction.to != kNoSlot) warp.Write(instruction.to)[lane] = old;
       return;
     }
-    // Each element by itself (PTX ISA, atom: "vector ... guaranteed for each of the elements"); the first half of the
-    // list is where the old values go.
+    // Changes each element by itself (PTX ISA, atom: "vector ... guaranteed for each of the elements"). The first half
+    // of the list receives the old values.
     const std::vector<Slot>& list = grid.code.lists[instruction.target];
     for (size_t i = 0; i < instruction.count; ++i) {
       const T old = Change<T>(instruction, at + i * sizeof(T), warp.Read(list[instruction.count + i])[lane], 0);

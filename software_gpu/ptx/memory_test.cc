@@ -111,7 +111,7 @@ TEST_F(MemoryTest, DynamicSharedMemoryLiesBehindTheStatic) {
                      ".extern .shared .align 16 .b8 d[];"),
               shape);
   ASSERT_EQ(fault.kind, Fault::kNone) << fault.text;
-  EXPECT_EQ(machine.buffer[0], 32u + 6 + 32);  // 20 rounded up to 16
+  EXPECT_EQ(machine.buffer[0], 32u + 6 + 32);  // 20 is rounded up to 32
   EXPECT_EQ(program->FindKernel("k")->shared_bytes, 20u);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The outermost of a module: its directives, variables and functions (PTX ISA 11).
+// Parses the top level of a module: its directives, variables and functions (PTX ISA 11).
 #include "ptx/syntax.h"
 
 namespace callout::software_gpu::ptx {
@@ -12,7 +12,7 @@ class ModuleParser {
 
   ModuleText Parse() {
     while (cursor_.Peek().kind != TokenKind::kEnd) {
-      if (cursor_.TakeSign(';')) continue;  // what ends a declaration of a function may stand alone
+      if (cursor_.TakeSign(';')) continue;  // the ';' that ends a function's declaration may stand alone
       ParseDirective(cursor_.Name());
     }
     if (!version_) cursor_.Fail("no .version: the text is no PTX");
@@ -31,7 +31,7 @@ class ModuleParser {
       if (cursor_.Integer() != 64) cursor_.Fail("addresses that have not 64 bits");
     } else if (word == ".file" || word == ".pragma") {  // for debuggers, and hints to ptxas
       cursor_.SkipLine();
-    } else if (word == ".section") {  // of debug information
+    } else if (word == ".section") {  // debug information
       cursor_.Name();
       cursor_.SkipBlock();
     } else if (word == ".visible" || word == ".weak" || word == ".common") {
@@ -80,7 +80,7 @@ class ModuleParser {
     Add(std::move(function));
   }
 
-  /// What a kernel asks of ptxas and of its launches (PTX ISA 11.4 and 11.7).
+  /// Parses a kernel's demands on ptxas and on its launches (PTX ISA 11.4 and 11.7).
   void ParseAttributes(FunctionText& function) {
     while (cursor_.Peek().kind == TokenKind::kWord && cursor_.Peek().text.starts_with('.')) {
       const std::string word(cursor_.Peek().text);
@@ -90,7 +90,7 @@ class ModuleParser {
         function.max_threads = block[0] * block[1] * block[2];
         if (word == ".reqntid") function.required_block = block;
       } else if (word == ".minnctapersm" || word == ".maxnctapersm" || word == ".maxnreg") {
-        cursor_.Take();  // registers and residency, of which there are enough here
+        cursor_.Take();  // register and residency limits do not matter here
         cursor_.Integer();
       } else if (word == ".noreturn") {
         cursor_.Take();
@@ -99,7 +99,7 @@ class ModuleParser {
       } else if (!function.body && (word == ".visible" || word == ".extern" || word == ".weak" || word == ".entry" ||
                                     word == ".func" || word == ".global" || word == ".const" || word == ".shared" ||
                                     word == ".section" || word == ".file" || word == ".common")) {
-        return;  // the next declaration, where the ';' of one without a body is missing
+        return;  // the next declaration; the ';' of one without a body is missing
       } else {
         cursor_.Fail("unknown directive '" + word + "' of " + function.name);
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operands: registers, numbers, addresses of variables, special registers (PTX ISA 4.5, 6, 10).
+// Assembles operands: registers, numbers, addresses of variables, special registers (PTX ISA 4.5, 6, 10).
 #include <bit>
 
 #include "ptx/assembler.h"
@@ -15,7 +15,7 @@ struct SpecialName {
   int64_t constant = 0;
 };
 
-// One multiprocessor, and clusters of one block.
+// The device looks like one multiprocessor, with clusters of one block.
 constexpr SpecialName kSpecials[] = {
     {"%tid.x", Special::kThread, 0},
     {"%tid.y", Special::kThread, 1},
@@ -123,14 +123,14 @@ Slot RoutineAssembler::Number(const Operand& operand, Type type) {
     if (type == Type::kF32 || type == Type::kF64) Fail("an integer where a float is expected");
     return module_.Constant(ZeroExtend(operand.value, bits));
   }
-  // A float of one size may stand for one of the other (PTX ISA 4.5.2).
+  // A float literal of one size may stand for a float of the other (PTX ISA 4.5.2).
   const double value = operand.kind == Operand::kFloat64 ? std::bit_cast<double>(operand.value)
                                                          : std::bit_cast<float>(static_cast<uint32_t>(operand.value));
   if (type == Type::kF64 || (operand.kind == Operand::kFloat64 && bits == 64)) {
     return module_.Constant(std::bit_cast<uint64_t>(value));
   }
   if (bits != 32 || IsPacked(type)) Fail("a float where another type is expected");
-  if (operand.kind == Operand::kFloat32) return module_.Constant(operand.value);  // the very bits of a NaN
+  if (operand.kind == Operand::kFloat32) return module_.Constant(operand.value);  // keeps the bits of a NaN
   return module_.Constant(std::bit_cast<uint32_t>(static_cast<float>(value)));
 }
 
@@ -186,7 +186,8 @@ Slot RoutineAssembler::SharedAddress(const std::string& variable, uint64_t offse
   if (!text_.entry) {
     return module_.OwnConstant(offset + module_.PlaceShared(variable, declared.bytes, declared.alignment));
   }
-  // A kernel has only those of the module's variables that it uses. They lie behind those of functions that it calls.
+  // A kernel has only those of the module's variables that it uses. They lie behind the variables of functions that it
+  // calls.
   auto& own = module_.kernel_shared_[index_];
   auto [found, fresh] = scopes_[0].names.try_emplace("shared " + variable);
   if (fresh) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a module that was read holds, by name.
+// Finds the contents of a module by name.
 #include "ptx/program.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PTX as the software GPU runs it: reads a module's text and launches its kernels. Knows nothing of CUDA's driver,
-// which lends it memory and a clock through Machine.
+// Reads the text of a PTX module and launches its kernels. Knows nothing of CUDA's driver, which provides memory and a
+// clock through Machine.
 #pragma once
 
 #include <array>
@@ -26,16 +26,16 @@ struct Kernel {
   std::string name;
   std::vector<Parameter> parameters;
   uint32_t parameter_bytes = 0;
-  uint32_t shared_bytes = 0;       ///< Static: its own variables and the module's that it uses.
-  uint32_t shared_alignment = 16;  ///< Of dynamic shared memory, which comes behind.
+  uint32_t shared_bytes = 0;       ///< Static: its own variables and those of the module that it uses.
+  uint32_t shared_alignment = 16;  ///< The alignment of dynamic shared memory, which lies behind the static part.
   uint32_t local_bytes = 0;        ///< For each thread.
-  uint32_t registers = 0;          ///< As declared; what hardware would take is less.
+  uint32_t registers = 0;          ///< The declared number; hardware would use fewer.
   uint32_t max_threads = 1024;
   std::array<uint32_t, 3> required_block = {};  ///< .reqntid; zero: any.
   uint32_t function = 0;                        ///< For Launch.
 };
 
-/// Bytes at `offset` of a variable that hold the address of another one.
+/// Bytes at `offset` of a variable that hold the address of another variable.
 struct Relocation {
   uint64_t offset = 0;
   uint32_t bytes = 8;
@@ -49,13 +49,13 @@ struct Global {
   uint64_t bytes = 0;
   uint64_t alignment = 1;
   bool constant = false;           ///< .const
-  bool external = false;           ///< .extern: another module has it.
+  bool external = false;           ///< .extern: another module defines it.
   bool visible = false;            ///< .visible or .common or .weak: cuModuleGetGlobal finds it.
-  std::vector<std::byte> initial;  ///< Shorter than `bytes`: the rest is zero.
+  std::vector<std::byte> initial;  ///< May be shorter than `bytes`: the rest is zero.
   std::vector<Relocation> relocations;
 };
 
-/// Memory that a kernel may touch: addresses [begin, end) lie at `host` in this process.
+/// Memory that a kernel may access: addresses [begin, end) lie at `host` in this process.
 struct Range {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -63,19 +63,20 @@ struct Range {
   bool writable = true;
 };
 
-/// What a launch needs of the device. **Thread-safe.**
+/// The device's services for a launch. **Thread-safe.**
 class Machine {
  public:
   virtual ~Machine() = default;
-  /// The memory that holds `address`; one without bytes if there is none. A launch may keep it until it ends.
+  /// Returns the memory that holds `address`; a range without bytes if there is none. A launch may keep it until it
+  /// ends.
   virtual Range Find(uint64_t address) = 0;
-  /// cudaGraphSetConditional. False: there is no such handle.
+  /// Performs cudaGraphSetConditional. Returns false if there is no such handle.
   virtual bool SetConditional(uint64_t handle, uint32_t value) = 0;
-  /// What a kernel printed with printf, or the text of a failed assert.
+  /// Receives the output of a kernel's printf, or the text of a failed assert.
   virtual void Print(std::string_view text) = 0;
-  /// For %globaltimer and %clock.
+  /// Returns the time for %globaltimer and %clock.
   virtual uint64_t Nanoseconds() = 0;
-  /// Asked now and then by kernels that run long: true ends the launch with Fault::kStopped.
+  /// Called now and then by kernels that run long. True ends the launch with Fault::kStopped.
   virtual bool Stopped() { return false; }
 };
 
@@ -83,7 +84,7 @@ struct Shape {
   std::array<uint32_t, 3> grid = {1, 1, 1};
   std::array<uint32_t, 3> block = {1, 1, 1};
   uint32_t dynamic_shared = 0;
-  bool cooperative = false;  ///< All blocks are resident, and may wait for each other with grid.sync().
+  bool cooperative = false;  ///< True if all blocks are resident, and may wait for each other with grid.sync().
 };
 
 /// How a launch ended.
@@ -98,8 +99,8 @@ struct Fault {
     kTrap,           ///< `trap`, and `brkpt` without a debugger: CUDA_ERROR_LAUNCH_FAILED.
     kAssert,         ///< __assertfail: CUDA_ERROR_ASSERT.
     kStackOverflow,  ///< Calls nested too deep.
-    kDeadlock,       ///< Every thread waits for another one: hardware would hang.
-    kInvalidLaunch,  ///< Not a shape or parameters that the kernel takes: nothing ran.
+    kDeadlock,       ///< Every thread waits for another one; hardware would hang.
+    kInvalidLaunch,  ///< The kernel does not take this shape or these parameters, and nothing ran.
     kStopped,        ///< Machine::Stopped().
   };
   Kind kind = kNone;
@@ -108,10 +109,11 @@ struct Fault {
 
 struct Code;
 
-/// A module that was read. Immutable but for Place(); launches of it may run at the same time.
+/// A module that was read. Immutable but for Place(); launches of it may run concurrently.
 class Program {
  public:
-  /// Null with `error` set if the text has anything that this GPU does not know: it names the line and the instruction.
+  /// Returns null if the text has anything that this GPU does not know. `error` then names the line and the
+  /// instruction.
   static std::unique_ptr<Program> Read(std::string_view text, std::string& error);
   ~Program();
 
@@ -120,11 +122,12 @@ class Program {
   const Kernel* FindKernel(std::string_view name) const;
   const Global* FindGlobal(std::string_view name) const;
 
-  /// Tells where the variable lies. To be called for all that are used, before the first launch. The caller writes the
-  /// initial bytes and the relocations.
+  /// Sets the address of a variable. Requires a call for each variable that is used, before the first launch. The
+  /// caller writes the initial bytes and the relocations.
   void Place(std::string_view global, uint64_t address);
 
-  /// Runs the kernel in the calling thread. `parameters` has Kernel::parameter_bytes. **Blocks until** the grid ended.
+  /// Runs the kernel in the calling thread. `parameters` has Kernel::parameter_bytes bytes. **Blocks until** the grid
+  /// ended.
   Fault Launch(const Kernel& kernel, const Shape& shape, std::span<const std::byte> parameters, Machine& machine) const;
 
  private:

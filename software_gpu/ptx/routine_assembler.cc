@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A function: its declarations, scopes and labels, and which family each instruction is of.
+// Assembles a function: its declarations, scopes and labels, and the family of each instruction.
 #include <algorithm>
 
 #include "ptx/assembler.h"
@@ -15,7 +15,7 @@ constexpr uint32_t kMaxPlaces = 1 << 16;  // of registers in a frame
 RoutineAssembler::RoutineAssembler(ModuleAssembler& module, uint32_t index)
     : module_(module), index_(index), text_(module.text(index)), scopes_(1) {}
 
-/// A part of the frame's local memory.
+/// Places a variable in the frame's local memory.
 Name RoutineAssembler::Frame(const Variable& variable) {
   Routine& own = routine();
   const uint64_t offset = RoundUp(own.local_bytes, std::max<uint64_t>(variable.alignment, 1));
@@ -32,7 +32,8 @@ Name RoutineAssembler::Frame(const Variable& variable) {
 
 void RoutineAssembler::Formals() {
   Routine& own = routine();
-  if (!own.parameters.empty() || !own.returns.empty()) {  // known from before; only the names are missing
+  // Formals are known from a declaration; only the names are missing.
+  if (!own.parameters.empty() || !own.returns.empty()) {
     size_t i = 0, k = 0;
     for (auto [texts, formals, at] :
          {std::tuple{&text_.returns, &own.returns, &i}, std::tuple{&text_.parameters, &own.parameters, &k}}) {
@@ -83,7 +84,7 @@ void RoutineAssembler::DeclareVariable(const Variable& variable) {
   } else if (variable.space == Space::kLocal || variable.space == Space::kParameter) {
     name = Frame(variable);
   } else {
-    // Static variables of a function live as long as the module does.
+    // Static variables of a function live as long as the module.
     const std::string unique = text_.name + "$" + variable.name + "$" + std::to_string(variable.line);
     name.variable = unique;
     if (variable.space == Space::kShared) {
@@ -97,7 +98,7 @@ void RoutineAssembler::DeclareVariable(const Variable& variable) {
   scope.names[variable.name] = name;
 }
 
-/// Scopes in the order in which they open; labels are known before they come.
+/// Assembles the body. Scopes are numbered in the order in which they open, and labels are collected first.
 void RoutineAssembler::Assemble() {
   routine().begin = static_cast<uint32_t>(module_.code_.instructions.size());
   if (text_.entry) {
@@ -119,7 +120,7 @@ void RoutineAssembler::Assemble() {
     AssembleStatement(statement);
   }
   statement_ = nullptr;
-  // Behind the last instruction a function returns, and a kernel ends.
+  // Behind its last instruction a function returns, and a kernel ends.
   static const Statement kEnd{Statement::kInstruction, 0, "", false, "ret", {}, {}, 0};
   statement_ = &kEnd;
   Emit(RunReturn, {});
@@ -163,7 +164,7 @@ const Statement* RoutineAssembler::Directive(const std::string& label) const {
     auto found = scopes_[at].directives.find(label);
     if (found != scopes_[at].directives.end()) return found->second;
   }
-  // One may come behind its use.
+  // A directive may stand behind its use.
   for (const Statement& statement : text_.statements) {
     const bool directive = statement.kind == Statement::kPrototype || statement.kind == Statement::kTargets;
     if (directive && statement.spelling == label) return &statement;
@@ -247,14 +248,14 @@ Type RoutineAssembler::TakeType() {
 Space RoutineAssembler::TakeSpace() {
   if (TakeOne({"global"}) != "") return Space::kGlobal;
   if (TakeOne({"const"}) != "") return Space::kConstant;
-  // A cluster has one block, so that its shared memory is the block's.
+  // This GPU runs clusters of one block only, so the shared memory of a cluster is that of the block.
   if (TakeOne({"shared", "shared::cta", "shared::cluster"}) != "") return Space::kShared;
   if (TakeOne({"local"}) != "") return Space::kLocal;
   if (TakeOne({"param", "param::entry", "param::func"}) != "") return Space::kParameter;
   return Space::kNone;
 }
 
-/// How caches shall treat the memory, of which there are none.
+/// Takes and ignores cache hints: there are no caches.
 void RoutineAssembler::TakeCacheHints() {
   TakeOne({"ca", "cg", "cs", "lu", "wb", "wt"});
   Take("nc");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats and their rounding again, for tests: by arithmetic, where floats.h goes by bits.
+// A second implementation of formats and rounding, for tests: by arithmetic, where floats.h works on bits.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace callout::software_gpu::ptx {
 
-/// By the definition of a format, without its bits.
+/// Computes the value by the definition of a format.
 inline double SlowValue(const Format& format, uint64_t bits) {
   const uint64_t fraction = bits & ((uint64_t{1} << format.fraction_bits) - 1);
   const int exponent = static_cast<int>(bits >> format.fraction_bits) & ((1 << format.exponent_bits) - 1);
@@ -23,7 +23,7 @@ inline double SlowValue(const Format& format, uint64_t bits) {
   return sign * std::ldexp(significand, std::max(exponent, 1) - format.bias());
 }
 
-/// Rounds by arithmetic: as many times the last place as fit, in long double, which holds every step exactly.
+/// Rounds by arithmetic: counts units in the last place, in long double, which holds every step exactly.
 inline double SlowRound(const Format& format, long double value, Rounding rounding) {
   const int exponent = value == 0 ? 0 : std::max(std::ilogb(value), 1 - format.bias());
   const long double scaled = std::ldexp(value, format.fraction_bits - exponent);

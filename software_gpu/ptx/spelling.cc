@@ -126,7 +126,7 @@ Value Named(const Table<Value, size>& table, std::string_view word) {
   return Value{};
 }
 
-/// Whether `word` is in `table`; it is then the value of `field`, and `kind` is among the words.
+/// Returns whether `word` is in `table`; if so, sets `field` to its value and adds `kind` to the words.
 template <typename Value, size_t size>
 bool TakeWord(const Table<Value, size>& table, std::string_view word, uint32_t kind, Value& field, uint32_t& words) {
   const Value value = Named(table, word);

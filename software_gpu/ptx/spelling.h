@@ -11,7 +11,7 @@
 
 namespace callout::software_gpu::ptx {
 
-/// Which kinds of words a spelling has, to refuse those that an instruction does not take.
+/// The kinds of words that a spelling has. An instruction refuses kinds that it does not take.
 enum Words : uint32_t {
   kRoundingWord = 1 << 0,         // .rn .rz .rm .rp .rna
   kIntegerRoundingWord = 1 << 1,  // .rni .rzi .rmi .rpi
@@ -40,20 +40,20 @@ struct Spelling {
   Modifiers how;
   uint32_t words = 0;
 
-  /// The only type; kNone if there is another number of them.
+  /// Returns the only type; kNone if the number of types is not one.
   Type type() const { return type_count == 1 ? types[0] : Type::kNone; }
   Type first() const { return type_count == 2 ? types[0] : Type::kNone; }
   Type second() const { return type_count == 2 ? types[1] : Type::kNone; }
-  /// Whether each of `needed` is there, and nothing but them and `allowed`.
+  /// True if the spelling has all words of `needed`, and no others than those and `allowed`.
   bool Has(uint32_t needed, uint32_t allowed = 0) const {
     return (words & needed) == needed && (words & ~(needed | allowed)) == 0;
   }
 };
 
-/// Of a word without its dot; kNone if it is none.
+/// Returns the type of a word without its dot; kNone if the word is no type.
 Type TypeNamed(std::string_view word);
 
-/// False, and `unknown` has the word, when one is not known or comes twice.
+/// Reads a spelling. Returns false if a word is unknown or occurs twice, which `unknown` then names.
 bool ReadSpelling(std::string_view text, Spelling& spelling, std::string& unknown);
 
 }  // namespace callout::software_gpu::ptx

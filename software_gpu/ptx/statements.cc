@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statements and operands of functions (PTX ISA 4.3, 4.6, 6).
+// Parses statements and operands of functions (PTX ISA 4.3, 4.6, 6).
 #include "ptx/syntax.h"
 
 namespace callout::software_gpu::ptx {
@@ -55,7 +55,7 @@ class BodyParser {
         {".param", Space::kParameter}, {".global", Space::kGlobal}, {".const", Space::kConstant},
     };
     const std::string word(cursor_.Peek().text);
-    if (word == ".loc") return cursor_.SkipLine();  // where it comes from in a source, for debuggers
+    if (word == ".loc") return cursor_.SkipLine();  // the place in a source, for debuggers
     if (word == ".pragma") {                        // hints to ptxas, such as "nounroll"
       cursor_.SkipLine();
       return;
@@ -72,7 +72,7 @@ class BodyParser {
     cursor_.Fail("unknown directive '" + word + "'");
   }
 
-  /// A label came before it: it is its name.
+  /// Turns the label before a directive into the directive, whose name it is.
   Statement& TurnLabel(Statement::Kind kind) {
     if (statements_.empty() || statements_.back().kind != Statement::kLabel)
       cursor_.Fail("a directive without a label");
@@ -81,7 +81,7 @@ class BodyParser {
     return statements_.back();
   }
 
-  /// `label: .callprototype (.param .b32 _) _ (.param .b64 _);`
+  /// Parses `label: .callprototype (.param .b32 _) _ (.param .b64 _);`.
   void ParsePrototype() {
     Statement& statement = TurnLabel(Statement::kPrototype);
     if (cursor_.IsSign('(')) statement.variables = ParseParameters(cursor_);
@@ -143,7 +143,7 @@ class BodyParser {
     } else if (cursor_.TakeSign('{')) {
       operand.kind = Operand::kVector;
       operand.parts = ParseOperands('}', depth + 1);
-      // Triton writes { %r1 } where it loads and stores one element.
+      // Triton writes { %r1 } where it loads or stores one element.
       if (operand.parts.size() == 1) return Operand(operand.parts.front());
     } else if (cursor_.TakeSign('(')) {
       operand.kind = Operand::kList;
@@ -160,7 +160,7 @@ class BodyParser {
     return operand;
   }
 
-  /// `+4`, `+-4`, `-4`, or without a sign if it comes `first`.
+  /// Parses `+4`, `+-4`, `-4`, or a number without a sign if it comes `first`.
   uint64_t Sum(bool first) {
     uint64_t sum = 0;
     for (; first || cursor_.IsSign('+') || cursor_.IsSign('-'); first = false) {

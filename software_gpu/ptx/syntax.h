@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a module's text says, before anything is decoded: declarations, and statements of functions with their operands.
+// The parsed text of a module, before decoding: declarations, and statements of functions with their operands.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct Variable {
   bool external = false;
   bool visible = false;
   bool unsized = false;    ///< name[]
-  uint64_t registers = 0;  ///< %r<n>: how many names; 0 for a single one.
+  uint64_t registers = 0;  ///< %r<n>: the number of names; 0 for a single one.
   std::vector<std::byte> initial;
   std::vector<Relocation> relocations;
   int line = 0;
@@ -38,8 +38,8 @@ struct Operand {
   enum Kind : uint8_t { kName, kInteger, kFloat32, kFloat64, kAddress, kVector, kList, kPair };
   Kind kind = kName;
   bool negated = false;  ///< !p
-  std::string name;      ///< Of kName, and what an address begins with; may be empty there. `_` is the sink.
-  uint64_t value = 0;    ///< A number's bits, and what is added to an address.
+  std::string name;      ///< For kName, and the beginning of an address, where it may be empty. `_` is the sink.
+  uint64_t value = 0;    ///< A number's bits, or the number added to an address.
   std::vector<Operand> parts;
 };
 
@@ -49,9 +49,10 @@ struct Statement {
   int line = 0;
   std::string guard;  ///< @p
   bool guard_negated = false;
-  std::string spelling;  ///< Of an instruction; a label's name.
+  std::string spelling;  ///< An instruction's spelling, or a label's name.
   std::vector<Operand> operands;
-  std::vector<Variable> variables;  ///< Of a declaration; of a prototype what it returns, then what it takes.
+  /// A declaration's variables; for a prototype, its returns and then its parameters.
+  std::vector<Variable> variables;
   size_t returns = 0;
 };
 
@@ -69,15 +70,15 @@ struct FunctionText {
 
 struct ModuleText {
   std::vector<Variable> variables;
-  std::vector<FunctionText> functions;  ///< A name comes once, with its body if it has one.
+  std::vector<FunctionText> functions;  ///< A name occurs once, with its body if it has one.
 };
 
 /// Throws ReadError.
 ModuleText ParseModule(std::string_view text);
 
-/// The type of ".u32" or "u32"; kNone if it is none.
+/// Returns the type of ".u32" or "u32"; kNone if the word is no type.
 Type TypeOf(std::string_view word);
-/// "a.b.c" in parts.
+/// Splits "a.b.c" at its dots.
 std::vector<std::string_view> SplitWord(std::string_view word);
 
 /// Reads tokens one after another. Throws ReadError.
@@ -96,9 +97,9 @@ class Cursor {
   void Expect(char sign);
   std::string Name();
   uint64_t Integer();
-  /// Past what stands on the current line.
+  /// Skips the rest of the current line.
   void SkipLine();
-  /// Past a block in braces.
+  /// Skips a block in braces.
   void SkipBlock();
   int line() const { return Peek().line; }
   [[noreturn]] void Fail(const std::string& what) const { throw ReadError(line(), what); }
@@ -108,12 +109,12 @@ class Cursor {
   size_t at_ = 0;
 };
 
-/// `.align 4 .b8 name[16] = {...}` after the word of its space; `space` is kRegister for registers. The names after a
-/// comma are further variables.
+/// Parses `.align 4 .b8 name[16] = {...}` behind the word of its space; `space` is kRegister for registers. Names after
+/// a comma are further variables.
 std::vector<Variable> ParseVariables(Cursor& cursor, Space space, bool initializers);
-/// `(.param .b32 a, .reg .b64 b)`, also `.param .u64 .ptr .global .align 16 p`.
+/// Parses `(.param .b32 a, .reg .b64 b)`, also `.param .u64 .ptr .global .align 16 p`.
 std::vector<Variable> ParseParameters(Cursor& cursor);
-/// What stands between the braces of a function, with the closing one.
+/// Parses the statements between the braces of a function, and the closing brace.
 std::vector<Statement> ParseBody(Cursor& cursor);
 
 }  // namespace callout::software_gpu::ptx

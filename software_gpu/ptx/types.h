@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of PTX that arithmetic knows: opcodes, types and modifiers.
+// The words of PTX's arithmetic: opcodes, types and modifiers.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ enum class Type : uint8_t {
   kS16x2,
 };
 
-/// Arithmetic only: what reads memory, other lanes or special registers is the interpreter's.
+/// Opcodes of arithmetic only: the interpreter itself handles memory, other lanes and special registers.
 enum class Opcode : uint8_t {
   kNone,
   kAbs,
@@ -101,7 +101,7 @@ enum class Opcode : uint8_t {
 /// The last four round to an integer in the float's own format.
 enum class Rounding : uint8_t { kNone, kRn, kRz, kRm, kRp, kRna, kRni, kRzi, kRmi, kRpi };
 
-/// The names that end in u are true of NaN; kLo to kHs compare as unsigned.
+/// Names that end in u are true for NaN; kLo to kHs compare as unsigned.
 enum class Compare : uint8_t {
   kNone,
   kEq,
@@ -126,10 +126,10 @@ enum class Compare : uint8_t {
 
 enum class BooleanOp : uint8_t { kNone, kAnd, kOr, kXor };
 
-/// Which part of a product, .hi also of dp2a's operand.
+/// The part of a product; .hi is also used for dp2a's operand.
 enum class Part : uint8_t { kNone, kLo, kHi, kWide };
 
-/// How a funnel shift, bmsk or szext takes a count over 31.
+/// The treatment of counts over 31 in a funnel shift, bmsk or szext.
 enum class Overflow : uint8_t { kNone, kClamp, kWrap };
 
 enum class Direction : uint8_t { kNone, kLeft, kRight };
@@ -140,7 +140,7 @@ enum class FloatTest : uint8_t { kNone, kFinite, kInfinite, kNumber, kNotANumber
 
 enum class Precision : uint8_t { kNone, kApprox, kFull };
 
-/// What follows an opcode besides its types.
+/// The words that follow an opcode besides its types.
 struct Modifiers {
   Rounding rounding = Rounding::kNone;
   Compare compare = Compare::kNone;
@@ -155,14 +155,14 @@ struct Modifiers {
   bool saturate_finite = false;  // .satfinite
   bool flush = false;            // .ftz
   bool relu = false;
-  bool nan = false;           // .NaN: a NaN among the inputs is the result
+  bool nan = false;           // .NaN: returns a NaN if an input is NaN
   bool xorsign = false;       // .xorsign.abs
   bool carry_out = false;     // .cc
   bool shift_amount = false;  // .shiftamt
   bool operator==(const Modifiers&) const = default;
 };
 
-/// Of a value in a register; 1 of a predicate, 0 of kNone.
+/// Returns the bits of a value in a register; 1 for a predicate, 0 for kNone.
 constexpr int Bits(Type type) {
   switch (type) {
     case Type::kNone:
@@ -200,11 +200,11 @@ constexpr bool IsSigned(Type type) { return type >= Type::kS8 && type <= Type::k
 constexpr bool IsUnsigned(Type type) { return type >= Type::kU8 && type <= Type::kU64; }
 constexpr bool IsInteger(Type type) { return IsSigned(type) || IsUnsigned(type); }
 constexpr bool IsUntyped(Type type) { return type >= Type::kB8 && type <= Type::kB128; }
-/// Of one element.
+/// Tests the type of one element.
 constexpr bool IsFloat(Type type) { return type >= Type::kF16 && type <= Type::kE5m2; }
 constexpr bool IsPacked(Type type) { return type >= Type::kF16x2; }
 
-/// Of a packed type; any other is its own.
+/// Returns the element type of a packed type; any other type is its own.
 constexpr Type Element(Type type) {
   switch (type) {
     case Type::kF16x2:
@@ -226,19 +226,20 @@ constexpr Type Element(Type type) {
   }
 }
 
-/// `value` with zeros above its low `bits`.
+/// Returns `value` with zeros above its low `bits`.
 constexpr uint64_t ZeroExtend(uint64_t value, int bits) {
   return bits >= 64 ? value : value & ((uint64_t{1} << bits) - 1);
 }
 
-/// `value` with bit `bits - 1` repeated above it.
+/// Returns `value` with bit `bits - 1` repeated above it.
 constexpr uint64_t SignExtend(uint64_t value, int bits) {
   if (bits >= 64) return value;
   const uint64_t sign = uint64_t{1} << (bits - 1);
   return (ZeroExtend(value, bits) ^ sign) - sign;
 }
 
-/// What a register of `bits` holds of a value of `type`, as ld and cvt fill a register wider than their type.
+/// Returns the content of a register of `bits` for a value of `type`: ld and cvt fill a register that is wider than
+/// their type.
 constexpr uint64_t ToRegister(Type type, uint64_t value, int bits) {
   const uint64_t own = IsSigned(type) ? SignExtend(value, Bits(type)) : ZeroExtend(value, Bits(type));
   return ZeroExtend(own, bits);

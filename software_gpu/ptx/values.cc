@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arithmetic, moves, special registers (PTX ISA 10) and conversions of addresses.
+// Runs arithmetic, moves, special registers (PTX ISA 10) and conversions of addresses.
 #include <cstring>
 
 #include "ptx/handlers.h"
@@ -55,8 +55,8 @@ uint64_t SpecialOfWarp(const Instruction& instruction, Warp& warp) {
     case Special::kTimeHigh:
       return grid.machine.Nanoseconds() >> 32;
     case Special::kEnvironment:
-      // Where the blocks of a cooperative launch meet: the CUDA toolkit's cooperative groups read it from %envreg1
-      // and 2.
+      // The address through which blocks of a cooperative launch meet: the CUDA toolkit's cooperative groups read it
+      // from %envreg1 and 2.
       if (!grid.shape.cooperative) return 0;
       return instruction.mode == 1 ? kGridWindow >> 32 : instruction.mode == 2 ? kGridWindow & 0xffffffff : 0;
     case Special::kDynamicShared:
@@ -82,7 +82,7 @@ void RunWideOperation(Warp& warp, const Instruction& instruction, uint32_t lanes
   const Inputs in(warp, instruction);
   const Operation& operation = instruction.operation;
   uint64_t second[kWarpLanes];
-  // The second result comes from the same inputs, which the first may overwrite.
+  // Computes the second result first, because the first result may overwrite the inputs.
   if (instruction.second != kNoSlot) {
     operation.second.warp(operation.how, second, in.at[0], in.at[1], in.at[2], in.at[3], lanes);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which lanes of a warp run. Each lane has a program counter (as since Volta); those at the same place of the deepest
-// call with the smallest counter run together, which brings diverged lanes together again. After a while others get
-// their turn, so that lanes may wait for each other.
+// Chooses the lanes of a warp that run. Each lane has a program counter (as since Volta). Lanes in the deepest call and
+// at the smallest counter run together, which rejoins diverged lanes. After a while other lanes get their turn, so that
+// lanes may wait for each other.
 #include "ptx/warp.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace callout::software_gpu::ptx {
 namespace {
 
 constexpr int32_t kTurn = 8192;      // instructions until the next warp runs
-constexpr int32_t kGroupTurn = 512;  // until the next lanes of the warp run
+constexpr int32_t kGroupTurn = 512;  // instructions until other lanes of the warp run
 constexpr uint32_t kMaxRegisterSlots = 1 << 16;
 constexpr uint32_t kNowhere = UINT32_MAX;
 
@@ -180,7 +180,7 @@ void Warp::Wait(uint32_t lanes) {
 void Warp::Wake(uint32_t lanes) {
   ForLanes(lanes, [&](int lane) { ++pcs_[lane]; });
   waiting_ &= ~lanes;
-  reselect_ = true;  // they may stand where others run
+  reselect_ = true;  // they may be where other lanes run
 }
 
 void Warp::Exit(uint32_t lanes) {
@@ -275,7 +275,7 @@ std::byte* Warp::Find(Place place, uint64_t address, uint64_t bytes, uint64_t al
   } else if (place == Place::kLocal) {
     found = within(Local(lane), offset, local_base_[lane] + grid().code.routines[routine_[lane]].local_bytes);
   } else if (place == Place::kKernelParameter) {
-    // Never written through: `write` is refused.
+    // The const_cast is safe: writes are refused.
     std::byte* base = const_cast<std::byte*>(grid().parameters.data());
     found = write ? nullptr : within(base, offset, grid().parameters.size());
   } else {

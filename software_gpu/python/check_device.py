@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says what a program under `software_gpu/run` runs on; fails if that is not JAX's CUDA plugin on the software GPU.
+"""Prints on what a program under `software_gpu/run` runs; fails unless it is JAX's CUDA plugin on the software GPU.
 
 Usage: python check_device.py DRIVER [DEVICES]. DRIVER: the libcuda.so.1 that must have been loaded.
 """
@@ -14,13 +14,13 @@ import jax.numpy as jnp
 
 
 def mapped(name: str) -> set[Path]:
-    """The files of this name that the process has loaded."""
+    """Returns the files of this name that the process has loaded."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return {Path(line.split(maxsplit=5)[5]).resolve() for line in lines if line.endswith("/" + name)}
 
 
 def check(driver: Path, count: int | None) -> str:
-    """One line; SystemExit if something else would run."""
+    """Returns a line that describes the devices. Raises SystemExit if a program would run on anything else."""
     devices = jax.devices()
     if wrong := [str(device) for device in devices if device.platform != "gpu"]:
         sys.exit(f"software_gpu/run: expected JAX's devices to be GPUs, got {', '.join(wrong)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX asks whether /dev/nvidia0 is there before it loads its CUDA plugin: for programs under `software_gpu/run` it is."""
+"""Makes /dev/nvidia0 seem to exist: JAX looks for it before it loads its CUDA plugin, also under `software_gpu/run`."""
 
 import os
 import pathlib

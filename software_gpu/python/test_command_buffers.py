@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XLA's command buffers on the software GPU: programs whose launches are graphs give what XLA:CPU gives, replay by
-replay, and really were graphs."""
+"""Tests XLA's command buffers on the software GPU: programs whose launches are graphs return XLA:CPU's results at each
+replay, and really use graphs."""
 
 import ctypes
 
@@ -21,7 +21,7 @@ OPTIONS = {
 
 
 def calls(function: str) -> int:
-    """How often the driver's function was called in this process."""
+    """Returns how often the driver's function was called in this process."""
     control_of = ctypes.CDLL("libcuda.so.1").software_gpu_control
     control_of.restype = ctypes.POINTER(ctypes.c_void_p)
     count = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(control_of()[2])
@@ -72,7 +72,7 @@ def product(x):
 def test_graphs_give_what_the_cpu_gives(function):
     compiled = jax.jit(function, compiler_options=OPTIONS)
     launches = calls("cuGraphLaunch")
-    # Arguments of their own in each run: the addresses change, and XLA updates what it recorded.
+    # Each run has arguments of its own: the addresses change, and XLA updates the graph that it recorded.
     for run in range(4):
         x = np.arange(600, dtype=np.float32).reshape(20, 30) / 100 + run
         expected = jax.tree.leaves(jax.jit(function)(jax.device_put(x, CPU)))
@@ -89,10 +89,10 @@ STEPS = 3
 
 
 class OnHost:
-    """A callback that queues a fill with zeros and a function of the host's, as a recorded tap might."""
+    """A callback that queues a fill with zeros and a host function, as a recorded tap might."""
 
     def __init__(self):
-        self.recorded = []  # for each time that it is called: whether XLA recorded
+        self.recorded = []  # for each call: whether XLA recorded it
         self.delivered = 0
         self._function = HOST_FUNCTION(self._deliver)
 
@@ -109,7 +109,7 @@ class OnHost:
 
 
 def through(callback):
-    """What XLA may record of a callback with a side effect."""
+    """Returns a program around a callback with a side effect that XLA may record."""
     call = buffer_callback(
         callback, jax.ShapeDtypeStruct((4,), jnp.float32), has_side_effect=True, command_buffer_compatible=True
     )
@@ -146,7 +146,7 @@ def test_what_is_recorded_splits_nothing_and_is_replayed_without_a_call():
         return x
 
     compiled = jax.jit(program, compiler_options=OPTIONS)
-    for _ in range(8):  # each set of addresses that comes is recorded
+    for _ in range(8):  # XLA records each new set of addresses
         jax.block_until_ready(compiled(jnp.arange(4.0)))
     launches, called = calls("cuGraphLaunch"), len(callback.recorded)
     for _ in range(4):

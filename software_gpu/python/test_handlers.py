@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each of Callout's handlers for CUDA on each way to it: eager, jitted, in a loop, replayed, and on two devices.
+"""Tests each of Callout's CUDA handlers in each use: eager, jitted, in a loop, replayed, and on two devices.
 
-Run by `make gpu-test` with `software_gpu/run --devices 2`. The suites test what handlers do; this, that each is reached.
+Run by `make gpu-test` with `software_gpu/run --devices 2`. The suites test what handlers do; this file
+tests that each handler is reached.
 """
 
 import callout
@@ -21,7 +22,7 @@ extern "C" __global__ void twice(const float* x, float* y) { y[threadIdx.x] = 2 
 
 
 class Counted:
-    """A callback, and how often it ran."""
+    """A callback that counts its runs."""
 
     def __init__(self, function):
         self.function, self.runs = function, 0
@@ -32,7 +33,7 @@ class Counted:
 
 
 class PureCallback:
-    """The handler of calls, and of results."""
+    """Uses the handler of calls, and of their results."""
 
     def __init__(self):
         self.host = Counted(lambda x: 2 * np.asarray(x))
@@ -43,7 +44,7 @@ class PureCallback:
 
 
 class OrderedIoCallback(PureCallback):
-    """The same with a token."""
+    """Uses the handler of calls with a token."""
 
     def __init__(self):
         self.host = Counted(lambda x: 2 * np.asarray(x))
@@ -51,7 +52,7 @@ class OrderedIoCallback(PureCallback):
 
 
 class Tap:
-    """The handler of taps: values arrive in order."""
+    """Uses the handler of taps: values arrive in order."""
 
     def __init__(self):
         self.heard = []
@@ -63,7 +64,7 @@ class Tap:
 
 
 class BufferCallback:
-    """The handler of buffers: the driver copies on the program's stream."""
+    """Uses the handler of buffers: the driver copies on the program's stream."""
 
     def __init__(self):
         self.host = Counted(self.copy)
@@ -86,7 +87,7 @@ class BufferCallback:
 
 
 class RecordedFunction(BufferCallback):
-    """The same, recorded for each set of buffers and launched as a graph from then on."""
+    """Uses the handler of buffers with recording: each set of buffers is recorded once and then launched as a graph."""
 
     def __init__(self):
         self.host = Counted(lambda x, out, stream: out.copy_to_device(x, stream=stream))
@@ -98,7 +99,7 @@ class RecordedFunction(BufferCallback):
 
 
 class DeviceCall(PureCallback):
-    """The handler of buffers, for a function that returns arrays in the device's memory."""
+    """Uses the handler of buffers for a function that returns arrays in the device's memory."""
 
     def __init__(self):
         self.host = Counted(lambda x: x)
@@ -106,7 +107,7 @@ class DeviceCall(PureCallback):
 
 
 class NamedCall(PureCallback):
-    """The handler of calls, of a function that the program knows by its name."""
+    """Uses the handler of calls for a function that the program knows by its name."""
 
     def __init__(self):
         self.host = Counted(lambda x: 2 * np.asarray(x))
@@ -116,7 +117,7 @@ class NamedCall(PureCallback):
 
 
 class Check:
-    """The handler of checks: the predicate is all that leaves the device."""
+    """Uses the handler of checks: only the predicate leaves the device."""
 
     def __init__(self):
         self.before = self.count()
@@ -132,13 +133,13 @@ class Check:
 
 
 class Kernel:
-    """The handler of kernels: an image of NVRTC's PTX."""
+    """Uses the handler of kernels, with an image of NVRTC's PTX."""
 
     def __init__(self):
         self.step = callout.cuda.load_inline(SOURCE, name="handlers").twice.options(out=LIKE, grid=1, block=4)
 
     def check(self, runs):
-        """A replay does not go through the handler."""
+        """Checks nothing: a replay does not go through the handler."""
 
 
 HANDLERS = [
@@ -190,7 +191,7 @@ def test_in_a_branch(handler):
 
 
 def test_replayed(handler):
-    """XLA records what it can of a program when it has run some times, and replays it then."""
+    """XLA records the parts of a program that it can after some runs, and replays them from then on."""
 
     def body(x):
         for _ in range(4):
@@ -214,7 +215,7 @@ def test_on_two_devices(handler):
 
 
 def test_of_a_sharded_array():
-    """Each device calls with its own part."""
+    """Each device calls the function with its own part of the array."""
     heard = []
     mesh = jax.make_mesh((2,), ("d",))
     spec = jax.P("d")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XLA's own programs on the software GPU against XLA:CPU: what JAX computes there is right before Callout comes in.
+"""Compares XLA's own programs on the software GPU with XLA:CPU, to check the software GPU without Callout.
 
 Run by `make gpu-test`; by hand: `software_gpu/run pytest software_gpu/python`.
 """
@@ -15,7 +15,7 @@ jax.config.update("jax_enable_x64", True)
 GPU = jax.devices()[0]
 CPU = jax.devices("cpu")[0]
 
-# Of the sum of the magnitudes of an element and of the largest one.
+# Relative to the sum of the magnitudes of an element and of the largest element.
 TOLERANCES = {
     "float64": 1e-12,
     "float32": 2e-5,
@@ -27,7 +27,7 @@ TOLERANCES = {
 
 
 def numbers(shape: tuple[int, ...], dtype: str = "float32", seed: int = 0) -> np.ndarray:
-    """Normal numbers, or integers of both signs where the type has them."""
+    """Returns normal numbers, or integers of both signs where the type has them."""
     random = np.random.default_rng([seed, *shape])
     kind = jnp.dtype(dtype)
     if dtype == "bool":
@@ -49,7 +49,7 @@ def on(device, function, arguments):
 
 
 def expect_same(function, *arguments, tolerance=None):
-    """Runs a function on both and compares what it returns: types, shapes, values."""
+    """Runs a function on both platforms and compares the types, shapes and values of the results."""
     got = jax.tree.leaves(on(GPU, function, arguments))
     expected = jax.tree.leaves(on(CPU, function, arguments))
     assert len(got) == len(expected) > 0
@@ -206,7 +206,7 @@ def test_matrix_products_accumulate_in_wider_floats(name):
 
 @pytest.mark.parametrize("activation", ["none", "relu", "gelu", "silu"])
 def test_layers_with_a_bias(activation):
-    """XLA makes an epilogue of the product of what it can."""
+    """XLA turns a bias and an activation into an epilogue of the product where it can."""
     function = {"none": lambda x: x, "relu": jax.nn.relu, "gelu": jax.nn.gelu, "silu": jax.nn.silu}[activation]
     x, w, b = numbers((16, 24)), numbers((24, 8), seed=1), numbers((8,), seed=2)
     expect_same(lambda x, w, b: function(x @ w / 4 + b), x, w, b, tolerance=1e-4)
@@ -240,7 +240,7 @@ def test_products_in_command_buffers_compute_at_each_replay():
 
 @pytest.mark.parametrize("name", ["convolution", "fft", "cholesky", "qr", "triangular_solve"])
 def test_what_has_no_library_fails_with_an_error(name, capfd):
-    """It never returns wrong numbers; the software GPU says what was asked of it."""
+    """Such a program never returns wrong numbers; the software GPU names the function that is missing."""
     x = numbers((6, 6)) + 9 * np.eye(6, dtype=np.float32)
     function, said = {
         "convolution": (lambda x: lax.conv(x[None, None], x[None, None], (1, 1), "SAME"), "cudnn"),

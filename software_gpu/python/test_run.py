@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`software_gpu/run` does not start a command that would run on something else."""
+"""Tests that `software_gpu/run` starts no command that would run on anything else than the software GPU."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ RUN = Path(__file__).parents[1] / "run"
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs a command that leaves a file, and returns what was said and whether it ran."""
+    """Returns a function that runs a command which leaves a file, and returns its output and whether it ran."""
 
     def with_environment(*options, **changed):
         left = tmp_path / "left"
@@ -37,7 +37,7 @@ def test_it_says_what_a_command_runs_on(run):
 
 
 def test_without_the_plugin_nothing_runs(run, tmp_path):
-    # A package takes the place of the one that plugins are part of.
+    # This package hides the one that holds the plugins.
     (tmp_path / "jax_plugins").mkdir()
     (tmp_path / "jax_plugins" / "__init__.py").touch()
     said, ran = run(PYTHONPATH=str(tmp_path))

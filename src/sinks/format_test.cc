@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Format strings; tests/python/sinks/test_print.py compares many with Python's own.
+// Tests of format strings. tests/python/sinks/test_print.py compares many with Python's own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -104,7 +104,7 @@ TEST(RecordFormatTest, EveryRecordIsLookedAt) {
               StatusIs(StatusCode::kInvalidArgument, "there is no 'x'"));
 }
 
-// What one changed byte makes of a format is read, or refused with a reason.
+// Parsing a format with one changed byte either succeeds or gives a reason.
 TEST(RecordFormatTest, SurvivesChangedBytes) {
   const std::string whole = "a {x:*^+#012,.3f} {} {{}} {y[z]!s:>4} {time:%H} {step:_b}";
   const SiteInfo site = {"tap", {"x", "y.z"}};

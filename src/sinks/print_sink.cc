@@ -14,7 +14,7 @@
 namespace callout::internal {
 namespace {
 
-// "name: value", or "name: leaf=value leaf=value".
+// Appends "name: value", or "name: leaf=value leaf=value".
 Status AppendNameAndValues(const Record& record, const Colours& colours, std::string& out) {
   out.append(colours.name).append(record.site->label).append(colours.end);
   out += ':';
@@ -60,7 +60,8 @@ class PrintSink final : public Sink {
   const bool update_;
 };
 
-// "auto": where a format or `update` asks for more than plain lines and the terminal, and the user, want colours.
+// "auto" means colours if a format or `update` asks for more than plain lines, and if the terminal and the user want
+// colours.
 Result<bool> UsesColours(const SinkOptions& options, int fd) {
   const std::string colour = options.Text("color", "auto");
   if (colour == "true" || colour == "false") return colour == "true";

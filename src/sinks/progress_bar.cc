@@ -12,7 +12,7 @@
 namespace callout::internal {
 namespace {
 
-// JAX counts the steps of a chunk in 32 bits, with a sign.
+// JAX counts the steps of a chunk in signed 32-bit integers.
 constexpr double kMaxChunk = 1 << 30;
 constexpr uint32_t kMaxGrowth = 8;
 
@@ -65,12 +65,12 @@ void AdvanceProgress(std::span<uint32_t, kProgressStateSize> state, uint32_t int
   static std::atomic<uint64_t> executions{0};
   const bool is_first = Join(state[2], state[3]) == 0;
   if (is_first) {
-    Store(executions.fetch_add(1, std::memory_order_relaxed) + 1, &state[2]);  // pairs with nothing: only unique
+    Store(executions.fetch_add(1, std::memory_order_relaxed) + 1, &state[2]);  // Relaxed: only has to be unique.
     Store(static_cast<uint64_t>(call.run_id), &state[4]);
     state[6] = static_cast<uint32_t>(call.device_ordinal);
   }
   if (interval_us != 0) {
-    // Programs pass the state around: any number may come back.
+    // Programs pass the state around, so any number may come back.
     const auto elapsed_ns = static_cast<int64_t>(static_cast<uint64_t>(now_ns) - Join(state[0], state[1]));
     state[7] = NextChunk(is_first ? 0 : state[7], elapsed_ns, int64_t{interval_us} * 1000);
   }

@@ -24,7 +24,7 @@ std::string LeafList(std::span<const std::string> names) {
   return list.empty() ? "the value is a single array, {value}" : "the value's leaves are " + list;
 }
 
-// Of the leaf whose number this is.
+// Returns the leaf whose number the name is.
 std::optional<size_t> Place(std::string_view name, size_t num_leaves) {
   size_t place = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), place);
@@ -110,7 +110,7 @@ Status RecordFormat::Resolve(const Record& record) {
   if (is_resolved_ && same_types && record.site->leaf_names == leaf_names_) return OkStatus();
   is_resolved_ = false;
   leaf_names_ = record.site->leaf_names;
-  leaf_names_.resize(std::min(leaf_names_.size(), record.buffers.size()));  // a value without arrays has one name
+  leaf_names_.resize(std::min(leaf_names_.size(), record.buffers.size()));  // A value without arrays has one name.
   dtypes_.clear();
   for (const callout_buffer& buffer : record.buffers) dtypes_.push_back(static_cast<DType>(buffer.dtype));
   CALLOUT_RETURN_IF_ERROR(Check(leaf_names_, dtypes_));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text of a record by a format string. A field is, the first that there is of:
-//   a leaf of that name, or the leaf at that place;
+// Formats a record by a format string. A field stands for the first of these that exists:
+//   a leaf of that name, or the leaf at that position;
 //   {value}: the value, "a=1 b=2" if it has several leaves;
-//   {name}, {step}, {device}, {run}, {seq}, {time}: of the record. {time} takes strftime's specifications.
+//   {name}, {step}, {device}, {run}, {seq}, {time}: properties of the record. {time} takes strftime's specifications.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,18 @@
 
 namespace callout::internal {
 
-/// Not thread-safe, but for Check.
+/// Not thread-safe, except for Check.
 class CALLOUT_EXPORT RecordFormat {
  public:
-  /// InvalidArgument, with the position, for a malformed string.
+  /// Parses a format string. InvalidArgument, with the position, for a malformed one.
   static Result<RecordFormat> Parse(std::string format);
 
-  /// InvalidArgument for fields that a value of these leaves does not have, or whose specification is for another type.
+  /// InvalidArgument for a field that a value with these leaves lacks, or whose specification belongs to another type.
   /// Thread-safe.
   Status Check(std::span<const std::string> leaf_names, std::span<const DType> dtypes) const;
 
-  /// Appends the text, or nothing: InvalidArgument as Check. In the order of the records, which it may count.
+  /// Appends the text of a record. On an error, those of Check, appends nothing. Must be called in the order of the
+  /// records, whose steps it may count.
   Status Append(const Record& record, const Colours& colours, std::string& out);
 
  private:
@@ -52,9 +53,9 @@ class CALLOUT_EXPORT RecordFormat {
   std::string format_;
   std::vector<FormatPiece> pieces_;
   StepCounter steps_;
-  int64_t step_ = 0;  ///< Of the record that is being written.
+  int64_t step_ = 0;  ///< The step of the record that is being written.
 
-  // What was found for the record before.
+  // The leaves of the previous record, and where each field was found in it.
   std::vector<std::string> leaf_names_;
   std::vector<DType> dtypes_;
   std::vector<Found> found_;

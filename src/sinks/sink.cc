@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/base/invariant.h"
 #include "core/base/status.h"
 #include "core/base/ticks.h"
@@ -36,7 +37,7 @@ std::optional<T> Parse(std::string_view text) {
 
 bool IsList(OptionType type) { return type == OptionType::kNumbers || type == OptionType::kTexts; }
 
-// What a value should be; empty if it is.
+// Returns a description of the values that the option takes, or nothing if `value` is one of them.
 std::string ExpectedOf(const SinkOption& option, std::string_view value) {
   switch (option.type) {
     case OptionType::kFlag:
@@ -44,7 +45,7 @@ std::string ExpectedOf(const SinkOption& option, std::string_view value) {
     case OptionType::kInteger: {
       const auto number = Parse<int64_t>(value);
       if (number && *number >= option.least && *number <= option.most) return "";
-      return "an integer from " + std::to_string(option.least) + " to " + std::to_string(option.most);
+      return Cat("an integer from ", option.least, " to ", option.most);
     }
     case OptionType::kNumbers:
       return Parse<double>(value) ? "" : "a number";
@@ -61,8 +62,7 @@ Status Wrong(const SinkKind& kind, const std::string& what) {
 }
 
 Status NoSuchOption(const SinkKind& kind, const std::string& name) {
-  std::string known;
-  for (const SinkOption& option : kind.options) known.append(known.empty() ? "" : ", ").append(option.name);
+  const std::string known = Join(kind.options, ", ", &SinkOption::name);
   return Wrong(kind, "has no option '" + name + "'; it has " + (known.empty() ? "none" : known));
 }
 
@@ -163,7 +163,8 @@ class TeeSink final : public Sink {
       : Sink(std::move(label)), receivers_(std::move(receivers)) {}
 
   Status Deliver(const Record& record) override {
-    // Whoever is not the last gets no blocks: it may not take what others are still to read.
+    // All receivers but the last get no blocks, because a receiver that took one would take memory that others still
+    // read.
     std::vector<void*> no_blocks(record.buffers.size());
     Record shared = record;
     shared.blocks = no_blocks.data();
@@ -173,8 +174,7 @@ class TeeSink final : public Sink {
       Status status = receiver.Deliver(--left == 0 ? record : shared);
       CallbackStats& stats = receiver.stats();
       stats.host_ticks.fetch_add(Ticks() - start, std::memory_order_relaxed);
-      stats.calls.fetch_add(1, std::memory_order_relaxed);
-      stats.bytes.fetch_add(TotalBytes(record.buffers), std::memory_order_relaxed);
+      stats.Count(TotalBytes(record.buffers));
       return status;
     });
   }
@@ -184,7 +184,7 @@ class TeeSink final : public Sink {
   }
 
  private:
-  // Calls `body` with every receiver, whatever it does with those before. The first error, and how many there were.
+  // Calls `body` with every receiver, even after an error. Returns the first error, and the number of errors.
   template <typename Body>
   Status All(Body&& body) {
     Status first;
@@ -194,12 +194,12 @@ class TeeSink final : public Sink {
       if (status.ok()) continue;
       receiver->stats().errors.fetch_add(1, std::memory_order_relaxed);
       if (failed++ == 0) {
-        first = Status(status.code(), "sink '" + receiver->label() + "': " + std::string(status.message()));
+        first = status.WithMessage("sink '" + receiver->label() + "': " + std::string(status.message()));
       }
     }
     if (failed < 2) return first;
-    return Status(first.code(), std::string(first.message()) + " (and " + std::to_string(failed - 1) + " more of the " +
-                                    std::to_string(receivers_.size()) + " sinks failed)");
+    return first.WithMessage(
+        Cat(first.message(), " (and ", failed - 1, " more of the ", receivers_.size(), " sinks failed)"));
   }
 
   const std::vector<std::shared_ptr<Callback>> receivers_;

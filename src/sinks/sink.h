@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sinks: receivers of taps that need no Python. A kind of sinks (SinkKind) has a name, options and a maker; a
-// program, the command or Python names a kind and gives its options as text.
+// Sinks: receivers of taps that need no Python. A kind of sinks (SinkKind) has a name, options and a maker. A program,
+// the command or Python names a kind and gives its options as text. Sinks run on the native worker's thread, one record
+// at a time, so most of them need no lock.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +27,11 @@ class CALLOUT_EXPORT Sink : public Callback {
   using Callback::Callback;
   Worker worker() const final { return Worker::kNative; }
   bool takes_taps_only() const final { return true; }
-  /// A sink is the target of taps; a program cannot wait for it.
+  /// Fails: a sink is the target of taps, and a program cannot wait for it.
   Status Call(const callout_call& call) final;
 };
 
-/// Writes lines at the end of each batch.
+/// A sink that writes its lines at the end of each batch.
 class CALLOUT_EXPORT TextSink : public Sink {
  public:
   TextSink(std::string label, std::shared_ptr<TextOutput> output)
@@ -41,7 +42,7 @@ class CALLOUT_EXPORT TextSink : public Sink {
   Status Flush() final { return output_->Flush(); }
 
  protected:
-  /// Appends whole lines. What it appended when it fails is dropped.
+  /// Appends whole lines. On an error, the appended text is dropped.
   virtual Status Format(const Record& record, std::string& lines) = 0;
 
  private:
@@ -49,18 +50,18 @@ class CALLOUT_EXPORT TextSink : public Sink {
 };
 
 enum class OptionType {
-  kFlag,     ///< "true" or "false"
+  kFlag,     ///< "true" or "false".
   kInteger,  ///< From `least` to `most`.
   kText,
-  kPath,     ///< A file or folder that the sink writes; it has to be given.
-  kNumbers,  ///< Any number of them; the option is given once for each.
-  kTexts,    ///< Likewise.
+  kPath,     ///< A file or folder that the sink writes; must be given.
+  kNumbers,  ///< Any number of numbers; the option is given once for each.
+  kTexts,    ///< Any number of texts; the option is given once for each.
 };
 
 struct SinkOption {
   const char* name;
   OptionType type;
-  const char* by_default;  ///< As docs/sinks.md has it. Of a flag: the value.
+  const char* by_default;  ///< The default, as docs/sinks.md writes it. For a flag, its value.
   const char* meaning;
   int64_t least = std::numeric_limits<int64_t>::min();
   int64_t most = std::numeric_limits<int64_t>::max();
@@ -71,24 +72,25 @@ class SinkOptions;
 struct SinkKind {
   const char* name;
   std::span<const SinkOption> options;
-  bool has_main;      ///< The first option is what stands behind "kind:", as it is.
-  bool is_for_hosts;  ///< False: only whoever holds the sink can ask it for what it has.
+  bool has_main;      ///< The first option is the literal text after "kind:".
+  bool is_for_hosts;  ///< False: only the owner of the sink can read its results.
   Result<std::shared_ptr<Callback>> (*make)(const std::string& label, const SinkOptions& options);
 
-  /// What stands behind "kind:" is a path, and has to be there.
+  /// Returns whether the text after "kind:" is a path, which must be given.
   bool needs_path() const { return has_main && options.front().type == OptionType::kPath; }
 };
 
-/// What was given of a kind's options, each value of its type.
+/// The options that were given for a kind, each with a value of its type.
 class CALLOUT_EXPORT SinkOptions {
  public:
-  /// (name, value)
+  /// Pairs of name and value.
   using Given = std::vector<std::pair<std::string, std::string>>;
 
-  /// InvalidArgument, with what was expected, for other names or values. Borrowed: `kind` outlives it.
+  /// Checks options against their kind. InvalidArgument, with what was expected, for unknown names and for bad values.
+  /// Borrowed: `kind` must outlive the result.
   static Result<SinkOptions> Check(const SinkKind& kind, Given given);
 
-  // The names are some of the kind's, of the type that is asked for.
+  // The names must be names of the kind's options, and of the requested type.
   bool Has(std::string_view name) const;
   bool Flag(std::string_view name) const;
   int64_t Integer(std::string_view name, int64_t otherwise) const;
@@ -104,20 +106,17 @@ class CALLOUT_EXPORT SinkOptions {
   Given given_;
 };
 
-/// Errors: as Check; else the maker's. Thread-safe.
+/// Makes a sink. Errors: those of Check, and the maker's. Thread-safe.
 CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeSink(const std::string& label, const SinkKind& kind,
                                                           SinkOptions::Given options);
 
-// Receivers of taps that need no Python. They run on the native worker's thread, one record at a time, so they lock
-// nothing.
-
-/// InvalidArgument if `format` is malformed or asks for what a value of these leaves has not. Thread-safe.
+/// InvalidArgument if `format` is malformed, or has a field that a value with these leaves lacks. Thread-safe.
 CALLOUT_EXPORT Status CheckPrintFormat(const std::string& format, std::span<const std::string> leaf_names,
                                        std::span<const DType> dtypes);
 
-/// Hands every record to each of `receivers`, in their order; one that fails keeps it from no other. The first error is
-/// the tee's, and says how many there were. Their own statistics count what they got. Error: InvalidArgument if there
-/// is none, or a Python function among them.
+/// Makes a sink that delivers every record to each of `receivers`, in their order, even if one fails. The first error
+/// becomes the tee's, with the number of errors. Each receiver's own counters count its records. Error: InvalidArgument
+/// if there are no receivers, or a Python function among them.
 CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeTeeSink(std::string label,
                                                              std::vector<std::shared_ptr<Callback>> receivers);
 

@@ -93,7 +93,7 @@ TEST_F(SinksTest, PrintSinkWritesToStandardOutputByDefault) {
 
 using TeeSinkTest = LiveCountTest;
 
-// Notes what it got, takes the blocks if it is told to, and fails as it is told to.
+// Records what it receives; takes the blocks, and fails, if the test asks for that.
 class Receiver final : public Sink {
  public:
   explicit Receiver(
@@ -148,7 +148,7 @@ TEST_F(TeeSinkTest, EveryReceiverGetsEveryRecord) {
   ASSERT_THAT(tee, IsOk());
   EXPECT_EQ(tee.value()->worker(), Worker::kNative);
   void* no_block = nullptr;
-  const uint64_t calls = a->stats().calls, bytes = b->stats().bytes;
+  const uint64_t calls = a->stats().calls(), bytes = b->stats().bytes();
   for (const float value : {1.0F, 2.0F}) {
     EXPECT_THAT(Deliver(*tee.value(), TestBuffer::Scalar(value), &no_block), IsOk());
   }
@@ -157,8 +157,8 @@ TEST_F(TeeSinkTest, EveryReceiverGetsEveryRecord) {
   EXPECT_EQ(b->sum, 3);
   EXPECT_EQ(a->flushes, 1);
   EXPECT_EQ(b->flushes, 1);
-  EXPECT_EQ(a->stats().calls, calls + 2);
-  EXPECT_EQ(b->stats().bytes, bytes + 8);
+  EXPECT_EQ(a->stats().calls(), calls + 2);
+  EXPECT_EQ(b->stats().bytes(), bytes + 8);
 }
 
 TEST_F(TeeSinkTest, AFailingReceiverKeepsARecordFromNoOther) {
@@ -177,7 +177,7 @@ TEST_F(TeeSinkTest, AFailingReceiverKeepsARecordFromNoOther) {
   EXPECT_EQ(c->flushes, 1);
 }
 
-// The blocks that large buffers lie in may be taken; the memory must then be there for everybody else.
+// A receiver may take the blocks of large buffers, whose memory must then stay valid for all others.
 TEST_F(TeeSinkTest, OnlyTheLastReceiverMayTakeTheBlocks) {
   const auto a = std::make_shared<Receiver>("tee_a"), b = std::make_shared<Receiver>("tee_b");
   a->takes = b->takes = true;

@@ -35,7 +35,7 @@ int64_t StepCounter::Next(const Record& record) {
   if (!is_last || last_->first.second != record.device_ordinal) Find(record);
   std::optional<int64_t> step = record.step;
   if (!step && has_leaf_) step = LeafStep(record);
-  if (!step) step = StepAfter(last_->second, record.unsent);
+  if (!step) step = StepAfter(last_->second, record.skipped);
   last_->second = StepAfter(*step, 1);
   return *step;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The step of a record, for sinks that write one.
+// Determines the step of a record, for sinks that write steps.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,30 @@
 
 namespace callout::internal {
 
-/// The step that a leaf of this name is, if it is one: an integer scalar called "step".
+/// Returns the step if this leaf is one: an integer scalar called "step".
 std::optional<int64_t> StepLeaf(const std::string& name, const callout_buffer& buffer);
 
-/// Not thread-safe: a sink's own, used on the delivery thread.
+/// Not thread-safe: each sink has its own, which the delivery thread uses.
 class StepCounter {
  public:
   StepCounter() = default;
   StepCounter(StepCounter&&) = default;
   StepCounter& operator=(StepCounter&&) = default;
 
-  /// What the tap was told by `step=`; else an integer scalar leaf called "step"; else how often taps of this name and
-  /// device were reached before, those that sent nothing included.
+  /// Returns the record's step: the tap's `step=`; or else an integer scalar leaf called "step"; or else how often taps
+  /// of this name and device were reached before, including those that sent nothing.
   int64_t Next(const Record& record);
 
-  /// Goes on behind `step` with the records of this name, for a file that is appended to.
+  /// Makes records of this name continue after `step`, for a file that is appended to.
   void Resume(const std::string& label, int64_t step);
 
  private:
   void Find(const Record& record);
 
-  std::map<std::string, int64_t> resumed_;  // by label, for devices that were not seen yet
+  std::map<std::string, int64_t> resumed_;  // By label, for devices that have not been seen yet.
   using Counts = std::map<std::pair<std::string, int32_t>, int64_t>;
   Counts next_;
-  Counts::value_type* last_ = nullptr;  // of the record before
+  Counts::value_type* last_ = nullptr;  // The entry of the previous record.
   uint64_t last_site_ = 0;
   bool has_leaf_ = false;
 };

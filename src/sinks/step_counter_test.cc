@@ -37,14 +37,14 @@ TEST_F(StepCounterTest, CountsFromZeroForEachNameAndDevice) {
 
 TEST_F(StepCounterTest, WhatWasNotSentCountsToo) {
   EXPECT_EQ(Next("a"), 0);
-  EXPECT_EQ(Next("a", {.unsent = 9}), 10);
+  EXPECT_EQ(Next("a", {.skipped = 9}), 10);
   EXPECT_EQ(Next("a"), 11);
 }
 
 TEST_F(StepCounterTest, WhatTheTapWasToldCountsMostAndIsGoneOnFrom) {
   EXPECT_EQ(Next("a", {.step = 100}), 100);
   EXPECT_EQ(Next("a"), 101);
-  EXPECT_EQ(Next("a", {.step = 7, .unsent = 3}), 7);
+  EXPECT_EQ(Next("a", {.step = 7, .skipped = 3}), 7);
 }
 
 TEST_F(StepCounterTest, AnIntegerScalarCalledStepIsTheStep) {

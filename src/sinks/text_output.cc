@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/cat.h"
 #include "core/base/file_io.h"
 #include "core/base/process_state.h"
 #include "core/encoding/utf8.h"
@@ -26,7 +27,7 @@ std::string_view Environment(const char* name) {
   return value == nullptr ? std::string_view() : value;
 }
 
-// Bytes of the escape sequence ("\x1b[36m") at the beginning of `text`.
+// Returns the length of the escape sequence ("\x1b[36m") at the beginning of `text`.
 size_t EscapeLength(std::string_view text) {
   const size_t end = text.find('m');
   return end == std::string_view::npos ? text.size() : end + 1;
@@ -72,7 +73,7 @@ std::string FitOnLine(std::string_view text, size_t columns) {
 namespace {
 
 constexpr const char* kEraseRest = "\x1b[K";
-constexpr size_t kWriteAt = 256 << 10;  // a batch larger than this is written in parts
+constexpr size_t kWriteAt = 256 << 10;  // A larger batch is written in parts.
 constexpr int kPatienceAtExitMs = 1000;
 
 struct Shared {
@@ -81,7 +82,7 @@ struct Shared {
 };
 
 Shared& GetShared() {
-  static Shared* const shared = new Shared;  // leaked: sinks may live until the process ends
+  static Shared* const shared = new Shared;  // Leaked: sinks may live until the process ends.
   return *shared;
 }
 
@@ -93,15 +94,14 @@ std::shared_ptr<TextOutput> TextOutput::Of(int fd) {
   MutexLock lock(shared.mutex);
   std::weak_ptr<TextOutput>& entry = shared.by_fd[fd];
   if (auto output = entry.lock()) return output;
-  auto output = std::make_shared<TextOutput>(
-      fd, fd == STDOUT_FILENO ? "standard output" : "file descriptor " + std::to_string(fd));
+  auto output = std::make_shared<TextOutput>(fd, fd == STDOUT_FILENO ? "standard output" : Cat("file descriptor ", fd));
   entry = output;
   return output;
 }
 
-// A process that ends leaves the prompt on a line of its own.
+// Ends the replaced lines at exit, so that the shell's prompt gets a line of its own.
 void TextOutput::EndAll() {
-  if (ProcessIsForkedChild()) return;  // the line is the parent's
+  if (ProcessIsForkedChild()) return;  // The line belongs to the parent.
   std::vector<std::shared_ptr<TextOutput>> outputs;
   {
     Shared& shared = GetShared();
@@ -109,7 +109,7 @@ void TextOutput::EndAll() {
     for (const auto& [fd, output] : shared.by_fd) outputs.push_back(output.lock());
   }
   for (const auto& output : outputs) {
-    if (output == nullptr || !output->mutex_.try_lock()) continue;  // a thread that ended in the middle of a write
+    if (output == nullptr || !output->mutex_.try_lock()) continue;  // A thread ended during a write.
     output->EndReplaced();
     (void)output->Write(kPatienceAtExitMs);
     output->mutex_.unlock();
@@ -117,7 +117,7 @@ void TextOutput::EndAll() {
 }
 
 TextOutput::~TextOutput() {
-  if (ProcessIsForkedChild()) return;  // likewise; and a thread of the parent's may have been writing
+  if (ProcessIsForkedChild()) return;  // The line belongs to the parent, and one of its threads may have held `mutex_`.
   MutexLock lock(mutex_);
   if (!is_replacing_ && !is_line_open_) return;
   EndReplaced();
@@ -138,7 +138,7 @@ Status TextOutput::Replace(const std::function<Status(std::string& line)>& write
 void TextOutput::ShowReplaced() {
   if (!is_replacing_) return;
   const size_t columns = TerminalColumns(fd_);
-  // A terminal whose last column is written to may wrap at the next character.
+  // A terminal may wrap at the next character after its last column is written.
   lines_.append("\r").append(FitOnLine(replacing_, columns > 1 ? columns - 1 : 0)).append(kEraseRest);
   is_replacing_ = false;
   is_line_open_ = true;

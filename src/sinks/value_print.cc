@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/encoding/percent.h"
 #include "sinks/sink.h"
 #include "sinks/text/numpy_text.h"
@@ -20,9 +21,9 @@ constexpr std::string_view kVersion = "1";
 constexpr size_t kNumFields = 5;
 constexpr int64_t kMaxNumber = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMaxIndent = 1 << 16;
-constexpr size_t kMaxDepth = 1 << 10;  // laying out takes up to so many steps a piece
+constexpr size_t kMaxDepth = 1 << 10;  // Laying out may take this many steps for each piece.
 constexpr size_t kMaxPieces = 1 << 18;
-constexpr size_t kMaxOwnText = 1 << 24;  // what is printed around the values, with the spaces of its breaks
+constexpr size_t kMaxOwnText = 1 << 24;  // The printed text around the values, including the spaces of its breaks.
 
 Status Malformed(const std::string& expected, std::string_view got) {
   constexpr size_t kShown = 40;
@@ -30,7 +31,7 @@ Status Malformed(const std::string& expected, std::string_view got) {
                          std::string(got.substr(0, kShown)) + (got.size() > kShown ? "...'" : "'"));
 }
 
-// None for an empty text.
+// Returns no parts for an empty text.
 std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
@@ -47,10 +48,10 @@ Result<int64_t> ParseNumber(std::string_view text, int64_t least, int64_t most) 
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size() && number >= least && number <= most) return number;
-  return Malformed("a number from " + std::to_string(least) + " to " + std::to_string(most), text);
+  return Malformed(Cat("a number from ", least, " to ", most), text);
 }
 
-// Of "%41" and the like; other characters are printable ASCII and stand for themselves.
+// Decodes "%41" and the like. Other characters must be printable ASCII, and stand for themselves.
 Result<std::string> ParseText(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -101,7 +102,7 @@ Result<LayoutPiece> ParsePiece(std::string_view token) {
   return Malformed("'(', ')', or 't', 'l' or 'b' and what it is of", token);
 }
 
-// Groups that are closed as often as opened, and leaves 0, 1, ... once each: what LayOut relies on.
+// Checks what LayOut relies on: each group is opened and closed, and the leaves 0, 1, ... occur once each.
 Status CheckLayout(std::string_view field, ValuePrint& print) {
   std::vector<bool> seen;
   size_t depth = 0;
@@ -110,13 +111,11 @@ Status CheckLayout(std::string_view field, ValuePrint& print) {
     own_text += piece.text.size() + (piece.kind == Kind::kBreak ? piece.number : 0);
   }
   if (print.layout.size() > kMaxPieces || own_text > kMaxOwnText) {
-    return Malformed("at most " + std::to_string(kMaxPieces) + " pieces and " + std::to_string(kMaxOwnText) +
-                         " characters around the values",
-                     field);
+    return Malformed(Cat("at most ", kMaxPieces, " pieces and ", kMaxOwnText, " characters around the values"), field);
   }
   for (const LayoutPiece& piece : print.layout) {
     if (piece.kind == Kind::kOpen && ++depth > kMaxDepth) {
-      return Malformed("at most " + std::to_string(kMaxDepth) + " groups inside each other", field);
+      return Malformed(Cat("at most ", kMaxDepth, " groups inside each other"), field);
     }
     if (piece.kind == Kind::kClose && depth-- == 0) return Malformed("a '(' for each ')'", field);
     if (piece.kind == Kind::kLeaf) ++print.num_leaves;
@@ -126,7 +125,7 @@ Status CheckLayout(std::string_view field, ValuePrint& print) {
   for (const LayoutPiece& piece : print.layout) {
     if (piece.kind != Kind::kLeaf) continue;
     if (piece.number >= seen.size() || seen[piece.number]) {
-      return Malformed("the leaves 0 to " + std::to_string(seen.size() - 1) + " once each", field);
+      return Malformed(Cat("the leaves 0 to ", seen.size() - 1, " once each"), field);
     }
     seen[piece.number] = true;
   }
@@ -141,7 +140,7 @@ Result<ValuePrint> ParseValuePrint(std::string_view payload) {
     return Malformed("format " + std::string(kVersion) + ", which is what this version of Callout reads", payload);
   }
   if (fields.size() != kNumFields) {
-    return Malformed(std::to_string(kNumFields) + " fields separated by ';'", payload);
+    return Malformed(Cat(kNumFields, " fields separated by ';'"), payload);
   }
   ValuePrint print;
   CALLOUT_ASSIGN_OR_RETURN(print.threshold, ParseNumber(fields[1], -1, kMaxNumber));
@@ -165,13 +164,12 @@ class ValuePrintSink final : public TextSink {
  private:
   Status Format(const Record& record, std::string& lines) override {
     if (record.buffers.size() != print_.num_leaves) {
-      return InvalidArgument("callout: an id_print of " + std::to_string(print_.num_leaves) + " arrays got " +
-                             std::to_string(record.buffers.size()));
+      return InvalidArgument(Cat("callout: an id_print of ", print_.num_leaves, " arrays got ", record.buffers.size()));
     }
     std::vector<std::string> leaves(print_.num_leaves);
     for (size_t i = 0; i < leaves.size(); ++i) CALLOUT_RETURN_IF_ERROR(AppendLeaf(record.buffers[i], leaves[i]));
     lines += print_.head;
-    if (print_.has_device) lines.append("cpu:" + std::to_string(record.device_ordinal) + print_.after_device);
+    if (print_.has_device) lines.append(Cat("cpu:", record.device_ordinal, print_.after_device));
     if (print_.has_head()) lines += '\n';
     lines.append(LayOut(print_.layout, leaves)).append("\n");
     return OkStatus();

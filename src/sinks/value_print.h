@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an `id_print` writes, as a program carries it: the name "id_print:" and a payload, whose format docs/abi.md has.
+// The text that an `id_print` writes, which a program carries as the name "id_print:" and a payload. docs/abi.md has
+// the format of the payload.
 #pragma once
 
 #include <cstddef>
@@ -20,27 +21,27 @@ namespace callout::internal {
 inline constexpr std::string_view kPrintKind = "id_print";
 
 struct ValuePrint {
-  /// The line above the value, if there is one: `head`, or the device between `head` and `after_device`.
+  /// The line above the value, if there is one: `head`, or `head`, the device and `after_device`.
   std::string head;
   bool has_device = false;
   std::string after_device;
   std::vector<LayoutPiece> layout;
   size_t num_leaves = 0;
   int64_t threshold = 1000;          ///< See NumpyTextOptions.
-  int64_t exponents_from = 1000000;  ///< As `float32_exponents_from` there.
+  int64_t exponents_from = 1000000;  ///< NumpyTextOptions::float32_exponents_from.
 
   bool has_head() const { return has_device || !head.empty(); }
 };
 
-/// InvalidArgument, with what is wrong, for a payload that is not of this format: it may come from anywhere.
+/// Parses a payload, which may come from anywhere. InvalidArgument, with the reason, if it has another format.
 /// Thread-safe.
 CALLOUT_EXPORT Result<ValuePrint> ParseValuePrint(std::string_view payload);
 
-/// Writes each record's two texts to the file descriptor `fd`, which it does not own; -1: standard output. One write a
-/// batch.
+/// Makes a sink that writes each record's two texts to the file descriptor `fd`, with one write for each batch. -1:
+/// standard output. Borrowed: `fd` must stay open as long as the sink lives.
 CALLOUT_EXPORT std::shared_ptr<Callback> MakeValuePrintSink(std::string label, ValuePrint print, int fd);
 
-/// The same, of what ParseValuePrint reads, to standard output. Thread-safe.
+/// Makes a sink that writes to standard output from a payload that ParseValuePrint reads. Thread-safe.
 CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeValuePrint(const std::string& label, std::string_view payload);
 
 }  // namespace callout::internal

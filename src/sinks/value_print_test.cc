@@ -22,7 +22,7 @@ using ValuePrintTest = LiveCountTest;
 
 Status ParseStatus(std::string_view payload) { return ParseValuePrint(payload).status(); }
 
-// What a sink of `payload` writes for the buffers, on device 2.
+// Returns what a sink of `payload` writes for the buffers, on device 2.
 std::string Written(std::string_view payload, std::vector<TestBuffer> buffers) {
   auto print = ParseValuePrint(payload);
   EXPECT_THAT(print, IsOk());
@@ -165,7 +165,7 @@ TEST_F(ValuePrintTest, RefusesGroupsWithoutEnd) {
   EXPECT_THAT(ParseStatus(deep), StatusIs(StatusCode::kInvalidArgument, "at most 1024 groups"));
 }
 
-// What one changed byte makes of a payload is read, or refused with a reason.
+// Parsing a payload with one changed byte either succeeds or gives a reason.
 TEST_F(ValuePrintTest, SurvivesChangedBytes) {
   const std::string payload = "1;1000;1000000;twhat:%20x,d,t%20z;(,t(%20,l1,b2,l0,t%20),)";
   std::minstd_rand random(7);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixture for tests of callout.v1.buffer on the double of the driver. Its users link callout_ffi and use the double.
+// A fixture for tests of callout.v1.buffer on the software GPU. Its users link callout_ffi and set
+// CALLOUT_SOFTWARE_GPU.
 #pragma once
 
 #include "core/callbacks/registry.h"
@@ -11,7 +12,7 @@ namespace callout::internal {
 
 class BufferSiteTest : public ImageSiteTest {
  protected:
-  /// A callback that understands device memory.
+  /// A callback that takes device memory.
   class DeviceCallback final : public FakeCallback {
    public:
     using FakeCallback::FakeCallback;
@@ -23,14 +24,14 @@ class BufferSiteTest : public ImageSiteTest {
     ASSERT_THAT(runtime_.QueryMetadata(&callout_v1_cuda_buffer_instantiate).status, IsOk());
   }
 
-  /// Binds a callback under "py:test.f" for as long as somebody holds it.
+  /// Binds a callback as "py:test.f" for as long as somebody holds it.
   static std::shared_ptr<DeviceCallback> Bind() {
     auto callback = std::make_shared<DeviceCallback>("test.f");
     EXPECT_EQ(Registry::Get().Bind("test.f", callback), "py:test.f");
     return callback;
   }
 
-  /// One of the device's.
+  /// Makes a call site on a device.
   std::unique_ptr<FakeSite> NewBufferSite(int ordinal = 0, XLA_FFI_Handler* execute = &callout_v1_cuda_buffer_execute) {
     auto site = std::make_unique<FakeSite>(runtime_, &callout_v1_cuda_buffer_instantiate, execute);
     site->device_ordinal = ordinal;
@@ -44,7 +45,7 @@ class BufferSiteTest : public ImageSiteTest {
     return frame;
   }
 
-  /// Queues that result 0 gets the bytes of argument 0, on the call's stream.
+  /// Queues a copy of argument 0 to result 0 on the call's stream.
   Status CopyOver(const callout_call& call) const {
     const auto to = reinterpret_cast<cuda::CUdeviceptr>(call.results[0].data);
     const auto from = reinterpret_cast<cuda::CUdeviceptr>(call.args[0].data);

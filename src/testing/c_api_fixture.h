@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C interface on the CPU plugin, as a C program uses it.
+// Runs the C interface on the CPU plugin, as a C program does.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ class CApiRunTest : public internal::LiveCountTest {
     devices.integer = 2;
     const callout_client_options options = {sizeof(options), &devices, 1, 0, 0};
     ASSERT_THAT(Take(callout_client_create(plugin, &options, &client_)), IsOk());
-    callout_plugin_destroy(plugin);  // the client keeps it
+    callout_plugin_destroy(plugin);  // The client keeps the plugin.
   }
   static void TearDownTestSuite() { callout_client_destroy(client_); }
 
@@ -59,7 +59,7 @@ class CApiRunTest : public internal::LiveCountTest {
     callout_program_destroy(program);
     return status;
   }
-  // Of one callback, which only the executable keeps.
+  // Compiles a program with one callback, which only the executable keeps.
   static callout_executable* CompileWith(const std::string& code, const char* name, Adder& adder,
                                          int32_t num_replicas = 0) {
     callout_callback* callback = MakeAdder(name, adder);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tests of callout/c_api.h share: Statuses of its statuses, and closures.
+// Shared parts of the tests of callout/c_api.h: conversion to Status, and closures.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace callout::testdata {
 
-/// Destroys `status`.
+/// Converts `status`, and destroys it.
 inline Status Take(callout_status* status) {
   if (status == nullptr) return OkStatus();
   Status taken(static_cast<StatusCode>(callout_status_code(status)), callout_status_message(status));
@@ -22,7 +22,7 @@ inline Status Take(callout_status* status) {
   return taken;
 }
 
-/// Behind the context of a closure of f32 arrays: adds `k` to each element, unless there is an `error`.
+/// The context of a closure over f32 arrays, which adds `k` to each element, or fails with `error` if that is set.
 struct Adder {
   float k = 0;
   std::string error = {};
@@ -54,7 +54,7 @@ struct Adder {
   static void Destroy(void* context) { ++static_cast<Adder*>(context)->destroyed; }
 };
 
-/// A callback that adds, or null if it failed.
+/// Makes a callback that adds; returns null on an error.
 inline callout_callback* MakeAdder(const char* name, Adder& adder) {
   const callout_closure closure = adder.closure();
   callout_callback* callback = nullptr;

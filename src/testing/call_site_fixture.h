@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixture for tests of callout.v1.call on runtimes of four ages. Its users link callout_ffi.
+// A fixture for tests of callout.v1.call on runtimes of four FFI versions. Its users link callout_ffi.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class CallSiteTest : public WithLiveCounts<::testing::TestWithParam<int>> {
     WithLiveCounts::TearDown();
   }
 
-  /// Binds a callback under "py:test.f" for as long as somebody holds it.
+  /// Binds a callback as "py:test.f" for as long as somebody holds it.
   static std::shared_ptr<FakeCallback> Bind() {
     auto callback = std::make_shared<FakeCallback>("test.f");
     EXPECT_EQ(Registry::Get().Bind("test.f", callback), "py:test.f");
@@ -47,12 +47,12 @@ class CallSiteTest : public WithLiveCounts<::testing::TestWithParam<int>> {
     frame.StringAttr("callback", "py:test.f");
     return frame;
   }
-  /// The frame of a batched call, see ffi/lanes.h.
+  /// Returns the frame of a batched call; see ffi/lanes.h.
   static FrameBuilder LaneFrame(std::vector<int64_t> extents, std::vector<int64_t> masks) {
     return std::move(
         Frame().Int64ArrayAttr("lane_dims", std::move(extents)).Int64ArrayAttr("lane_masks", std::move(masks)));
   }
-  /// The code that a runtime's own error arrives with: before FFI 0.4 it does not come along.
+  /// Returns the code with which a runtime's own error arrives. Runtimes before FFI 0.4 do not pass it.
   static StatusCode ForeignCode(StatusCode code) { return GetParam() >= 4 ? code : StatusCode::kInternal; }
 
   FakeRuntime& runtime_ = FakeRuntime::ForMinor(GetParam());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests with a client of the CPU plugin, which leave nothing behind.
+// Fixtures for tests with a client of the CPU plugin. They check that nothing leaks.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace callout::internal {
 
 class CpuClientTest : public LiveCountTest {
  protected:
-  /// A client of two devices, if `options` do not say otherwise.
+  /// Makes a client of two devices, unless `options` have another number.
   static std::shared_ptr<const pjrt::Client> MakeClient(pjrt::ClientOptions options = {}) {
     options.values.emplace("cpu_device_count", int64_t{2});
     auto client = pjrt::Client::Create(pjrt::Plugin::Load(CALLOUT_TEST_PLUGIN).value(), options);
@@ -24,7 +24,7 @@ class CpuClientTest : public LiveCountTest {
   }
 };
 
-/// Has one from the beginning.
+/// Has a client from the beginning.
 class OneCpuClientTest : public CpuClientTest {
  protected:
   void SetUp() override {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixture for tests of callout.v1.call and callout.v1.check on CUDA. Its users link callout_ffi and use the double.
+// A fixture for tests of callout.v1.call and callout.v1.check on CUDA. Its users link callout_ffi and set
+// CALLOUT_SOFTWARE_GPU.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fixture of the tests that say how a driver behaves. They run against the double, and against a real driver where
-// CALLOUT_TEST_CUDA_DRIVER names one: the double is worth what these tests say of both.
+// The fixture of the tests that define the behaviour of a driver. They run on the software GPU, and on a real driver if
+// CALLOUT_TEST_CUDA_DRIVER names one, so the software GPU can be trusted as far as these tests pass on both.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ class DriverConformance : public WithLiveCounts<::testing::TestWithParam<Subject
 
   const Driver& driver() const { return *driver_; }
   const Device& device() const { return *device_; }
-  /// Living things of a kind, when what was let go has been destroyed.
+  /// Returns the number of living objects of a kind, after the reaper has destroyed released ones.
   int64_t Live(SoftwareGpuKind kind) const {
     Reaper::Get().Flush();
     return fake_->live(kind);
@@ -84,7 +84,7 @@ class DriverConformance : public WithLiveCounts<::testing::TestWithParam<Subject
   DeviceMemory NewDeviceMemory(size_t bytes) const { return Take(AllocateDevice(device(), bytes)); }
   PinnedMemory NewPinned(size_t bytes) const { return Take(AllocatePinned(device(), bytes)); }
 
-  /// The double's image. For a real driver one with `scale` alone.
+  /// Loads the software GPU's image. For a real driver, the image has only `scale`.
   Library NewLibrary() const {
     if (fake() == nullptr) return Take(LoadLibrary(driver(), kScalePtx, "scale.ptx"));
     return Take(LoadLibrary(driver(), Take(ReadFile(CALLOUT_SOFTWARE_GPU_IMAGE, "image")).data(), "kernels.image"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixture for tests of handlers for CUDA on the double of the driver. Its users link callout_ffi and use the double.
+// A fixture for tests of CUDA handlers on the software GPU. Its users link callout_ffi and set CALLOUT_SOFTWARE_GPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 
 namespace callout::internal {
 
-/// Two devices with a stream each, and arrays in their memory. Nothing of the driver's may be left behind.
+/// Has two devices, with a stream each, and arrays in their memory. Checks that none of the driver's objects leaks.
 class CudaSiteTest : public WithLiveCounts<::testing::Test> {
  protected:
   static void SetUpTestSuite() { setenv("CALLOUT_CUDA_DRIVER", CALLOUT_SOFTWARE_GPU, 1); }
@@ -57,7 +57,7 @@ class CudaSiteTest : public WithLiveCounts<::testing::Test> {
   }
 
   const SoftwareGpuControl* fake() const { return fake_; }
-  /// Living things of a kind, when what was let go has been destroyed.
+  /// Returns the number of living objects of a kind, after the reaper has destroyed released ones.
   int64_t Live(SoftwareGpuKind kind) const {
     cuda::Reaper::Get().Flush();
     return fake_->live(kind);
@@ -65,7 +65,7 @@ class CudaSiteTest : public WithLiveCounts<::testing::Test> {
   const cuda::Device& device(int ordinal = 0) const { return *devices_.at(static_cast<size_t>(ordinal)); }
   cuda::CUstream stream(int ordinal = 0) const { return streams_.at(static_cast<size_t>(ordinal)).get(); }
 
-  /// A call site of the device's.
+  /// Makes a call site on a device.
   std::unique_ptr<FakeSite> NewSiteOf(XLA_FFI_Handler* instantiate, XLA_FFI_Handler* execute, int ordinal = 0) {
     auto site = std::make_unique<FakeSite>(runtime_, instantiate, execute);
     site->device_ordinal = ordinal;
@@ -73,7 +73,7 @@ class CudaSiteTest : public WithLiveCounts<::testing::Test> {
     return site;
   }
 
-  /// Values in the device's memory, and the buffer that is there.
+  /// Copies values to the device's memory, and returns a buffer there.
   template <typename T = float>
   TestBuffer OnDevice(std::vector<int64_t> dims, const std::vector<T>& values, int ordinal = 0) {
     const size_t bytes = values.size() * sizeof(T);
@@ -87,7 +87,7 @@ class CudaSiteTest : public WithLiveCounts<::testing::Test> {
     return buffer;
   }
 
-  /// What has arrived there when everything queued has run.
+  /// Returns the buffer's values, after all queued work has run.
   template <typename T = float>
   std::vector<T> Read(TestBuffer& buffer, int ordinal = 0) {
     std::vector<T> values(buffer.view().size_bytes / sizeof(T));
@@ -98,7 +98,7 @@ class CudaSiteTest : public WithLiveCounts<::testing::Test> {
     return values;
   }
 
-  /// What a call on the first device's stream queues, recorded as XLA records it.
+  /// Captures the work that a call queues on the first device's stream, as XLA does.
   Result<cuda::GraphExec> RecordCall(FakeSite& site, FrameBuilder& frame) {
     const cuda::ContextScope current(device());
     CALLOUT_ASSIGN_OR_RETURN(auto capture, cuda::StreamCapture::Begin(device(), stream()));

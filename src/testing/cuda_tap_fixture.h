@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixture for tests of callout.v1.tap on the double of the driver. Its users link callout_ffi and use the double.
+// A fixture for tests of callout.v1.tap on the software GPU. Its users link callout_ffi and set CALLOUT_SOFTWARE_GPU.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -34,13 +34,13 @@ class CudaTapTest : public CudaSiteTest {
     Barrier();
     (void)Delivery::Get().TakeErrors();
     EXPECT_THAT(Delivery::Get().Configure({}), IsOk());
-    Delivery::Get().Park();  // and with it the memory of the rings is given back
+    Delivery::Get().Park();  // Releases the memory of the rings, too.
     CudaSiteTest::TearDown();
   }
 
   static void Barrier() { ASSERT_THAT(Delivery::Get().Drain(kForever), ::testing::IsEmpty()); }
 
-  /// Records of device `ordinal` that are under way, on all workers.
+  /// Returns the records of device `ordinal` that are on their way, to all workers.
   static UpstreamStats UnderWay(int32_t ordinal = 0) {
     UpstreamStats sum;
     for (const NamedQueueStats& queue : Delivery::Get().QueueStatistics()) {
@@ -58,7 +58,7 @@ class CudaTapTest : public CudaSiteTest {
     return callback;
   }
 
-  /// Adds the first number of each record to `values`.
+  /// Appends the first number of each record to `values`.
   template <typename T>
   static void Collect(FakeCallback& callback, std::vector<T>& values) {
     callback.on_deliver = [&values](const Record& record) {
@@ -77,14 +77,14 @@ class CudaTapTest : public CudaSiteTest {
     return NewSiteOf(&callout_v1_tap_instantiate, &callout_v1_cuda_tap_execute, ordinal);
   }
 
-  /// A call site of the frame, instantiated.
+  /// Makes an instantiated call site for the frame.
   std::unique_ptr<FakeSite> NewTap(FrameBuilder& frame, int ordinal = 0) {
     auto site = NewTap(ordinal);
     EXPECT_THAT(site->Instantiate(frame), IsOk());
     return site;
   }
 
-  /// Bytes in the device's memory, all `value`.
+  /// Makes an array of bytes in the device's memory, each of them `value`.
   TestBuffer BytesOnDevice(size_t bytes, uint8_t value = 0, int ordinal = 0) {
     return OnDevice<uint8_t>({static_cast<int64_t>(bytes)}, std::vector<uint8_t>(bytes, value), ordinal);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks for tests: one that does what it is told to, and one that blocks on command. Either stands for a Python
-// callback, too: a callback on the Python worker without a gate needs no interpreter.
+// Callbacks for tests: one that calls functions of the test, and one that blocks until the test opens it. Both can
+// stand for a Python callback: a callback on the Python worker without a gate needs no interpreter.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace callout::internal {
 
-/// Calls the functions that it was given. They are to be set before the callback is used.
+/// Calls functions that the test sets. They must be set before the callback is used.
 class FakeCallback : public Callback {
  public:
   explicit FakeCallback(std::string label, Worker worker = Worker::kNative)
@@ -35,17 +35,17 @@ class FakeCallback : public Callback {
   const Worker worker_;
 };
 
-/// Blocks in Call and Deliver until it is told to go on; counts who is inside and who was.
+/// Blocks in Call and Deliver until Open; counts the calls and records that have entered.
 class BlockingCallback final : public Callback {
  public:
   explicit BlockingCallback(std::string label, Worker worker = Worker::kNative)
       : Callback(std::move(label)), worker_(worker) {}
 
-  /// Lets everybody through, from now on. Thread-safe.
+  /// Lets all calls and records through, from now on. Thread-safe.
   void Open();
   /// Blocks until `count` calls or records have entered since the start. Thread-safe.
   void WaitUntilEntered(int count);
-  /// How many have entered. Thread-safe.
+  /// The number of calls and records that have entered. Thread-safe.
   int entered() const;
 
   Worker worker() const override { return worker_; }
@@ -62,7 +62,7 @@ class BlockingCallback final : public Callback {
   bool open_ CALLOUT_GUARDED_BY(mutex_) = false;
 };
 
-/// Makes each result its operand and one more. For calls of arrays of floats.
+/// Sets each result to its operand plus one. For calls with arrays of floats.
 Status AddOne(const callout_call& call);
 
 }  // namespace callout::internal

@@ -9,6 +9,7 @@
 
 #include "core/base/invariant.h"
 #include "core/base/thread_annotations.h"
+#include "core/encoding/error_tag.h"
 #include "testing/metadata_query.h"
 
 struct XLA_FFI_Error {
@@ -27,12 +28,12 @@ std::atomic<int64_t> g_live_errors{0};
 
 struct Types {
   Mutex mutex;
-  std::vector<XLA_FFI_TypeInfo> infos CALLOUT_GUARDED_BY(mutex);  // type id - 1
+  std::vector<XLA_FFI_TypeInfo> infos CALLOUT_GUARDED_BY(mutex);  // The type ids count from 1.
   std::optional<std::string> fail_next CALLOUT_GUARDED_BY(mutex);
 };
 
 Types& GetTypes() {
-  static Types* const types = new Types;  // leaked: states may be destroyed late
+  static Types* const types = new Types;  // Leaked: states may be destroyed late.
   return *types;
 }
 
@@ -47,7 +48,7 @@ XLA_FFI_Error* CheckSize(const char* name, size_t expected, size_t actual) {
                                                      std::to_string(expected) + ", got " + std::to_string(actual));
 }
 
-// Layouts up to FFI 0.2 and from 0.3 on.
+// The layouts up to FFI 0.2, and from 0.3 on.
 struct StateArgs2 {
   size_t struct_size;
   void* extension_start;
@@ -63,7 +64,7 @@ struct StateArgs3 {
   XLA_FFI_TypeId* type_id;
   void* state;
 };
-// From FFI 0.4 on.
+// The layout from FFI 0.4 on.
 struct ErrorGetDetailsArgs {
   size_t struct_size;
   void* extension_start;
@@ -109,7 +110,7 @@ XLA_FFI_Error* TypeRegister(XLA_FFI_Type_Register_Args* args) {
 }
 
 XLA_FFI_Error* FutureCreate(XLA_FFI_Future_Create_Args* args) {
-  args->future = new XLA_FFI_Future;  // whoever executes the handler waits for it, and deletes it
+  args->future = new XLA_FFI_Future;  // The caller of the handler waits for the future, and deletes it.
   return nullptr;
 }
 
@@ -135,7 +136,7 @@ void DestroyState(int64_t type, void* state) {
 
 }  // namespace
 
-// The functions that reach into a FakeSite, which is what `ctx` points to.
+// Implements the functions whose `ctx` points to a FakeSite.
 struct FakeApi {
   static FakeSite& Site(XLA_FFI_ExecutionContext* ctx) { return *reinterpret_cast<FakeSite*>(ctx); }
 
@@ -221,7 +222,7 @@ Status TakeError(XLA_FFI_Error* error) {
   if (error == nullptr) return OkStatus();
   g_live_errors.fetch_sub(1);
   const std::unique_ptr<XLA_FFI_Error> owned(error);
-  return Status(owned->code, owned->message);
+  return FromTaggedMessage(owned->code, owned->message);
 }
 
 FakeRuntime::FakeRuntime(int minor) : api_{} {
@@ -245,7 +246,8 @@ FakeRuntime::FakeRuntime(int minor) : api_{} {
 
 FakeRuntime& FakeRuntime::New(int minor) {
   static Mutex mutex;
-  static auto* const runtimes = new std::vector<std::unique_ptr<FakeRuntime>>;  // leaked, and known to leak checkers
+  // Leaked, but reachable, so leak checkers accept it.
+  static auto* const runtimes = new std::vector<std::unique_ptr<FakeRuntime>>;
   MutexLock lock(mutex);
   runtimes->push_back(std::unique_ptr<FakeRuntime>(new FakeRuntime(minor)));
   return *runtimes->back();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An XLA FFI runtime built by hand: the functions that handlers use, with the struct layouts of FFI 0.2, 0.3, 0.4 or
-// 0.5. Like XLA it refuses argument structs that are too small, forgets nothing and checks types of states.
+// A handmade XLA FFI runtime: the functions that handlers use, with the struct layouts of FFI 0.2, 0.3, 0.4 or 0.5.
+// Like XLA, it rejects argument structs that are too small, keeps all registered types, and checks the types of states.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ namespace callout::internal {
 
 class FakeRuntime {
  public:
-  /// Immortal: handlers remember the runtimes that they have seen. `minor` is 2 to 5.
+  /// Returns a runtime, which is never destroyed, because handlers remember their runtimes. `minor` is 2 to 5.
   static FakeRuntime& ForMinor(int minor);
-  /// A further runtime, as a PJRT plugin brings one along. Never destroyed; ffi_abi.cc remembers at most 8 in a
+  /// Returns another runtime, such as a PJRT plugin has. It is never destroyed; ffi_abi.cc remembers at most 8 in a
   /// process.
   static FakeRuntime& New(int minor);
 
@@ -36,14 +36,14 @@ class FakeRuntime {
     int64_t state_type_id = 0;
     uint32_t traits = 0;
   };
-  /// What XLA asks a handler when it is registered.
+  /// Asks a handler for its metadata, as XLA does when the handler is registered.
   Metadata QueryMetadata(XLA_FFI_Handler* handler) const;
 
-  /// Errors created and not destroyed, in all runtimes.
+  /// The number of errors that were created and not destroyed, in all runtimes.
   static int64_t live_errors();
-  /// State types registered since the start, in all runtimes.
+  /// The number of state types that were registered since the start, in all runtimes.
   static int64_t registered_types();
-  /// The next Type_Register fails with this.
+  /// Makes the next Type_Register fail with this message.
   static void FailNextTypeRegister(std::string message);
 
  private:
@@ -52,45 +52,46 @@ class FakeRuntime {
   XLA_FFI_Api api_;
 };
 
-/// What a FakeSite's pool does with a task.
+/// The ways in which a FakeSite's pool runs a task.
 enum class PoolMode {
-  kThreads,  ///< Runs it on a thread of its own.
-  kInline,   ///< Runs it before Schedule returns.
-  kLate,     ///< Keeps it: it runs when the handler has returned, see TakeTasks.
-  kRefuse,   ///< Schedule fails.
+  kThreads,  ///< On a thread of its own.
+  kInline,   ///< Before Schedule returns.
+  kLate,     ///< After the handler has returned; see TakeTasks.
+  kRefuse,   ///< Never: Schedule fails.
 };
 
-/// A call site of an executable: it owns the state that the instantiate handler sets, and destroys it.
+/// A call site of an executable, which owns the state that the instantiate handler sets.
 class FakeSite {
  public:
   FakeSite(const FakeRuntime& runtime, XLA_FFI_Handler* instantiate, XLA_FFI_Handler* execute)
       : runtime_(runtime), instantiate_(instantiate), execute_(execute) {}
-  /// Destroys the state, and only then waits for the pool's threads and runs the tasks that it kept: XLA does not wait.
+  /// Destroys the state first, and only then waits for the pool's threads and runs kept tasks, because XLA does not
+  /// wait either.
   ~FakeSite();
   FakeSite(const FakeSite&) = delete;
   FakeSite& operator=(const FakeSite&) = delete;
 
-  /// What DeviceOrdinal_Get and RunId_Get answer; an error if empty.
+  /// The results of DeviceOrdinal_Get and RunId_Get; errors if empty.
   std::optional<int32_t> device_ordinal = 0;
   std::optional<int64_t> run_id = 0;
-  /// What Stream_Get answers; an error if empty.
+  /// The result of Stream_Get; an error if empty.
   std::optional<void*> stream;
-  /// What ThreadPool_NumThreads answers; an error, and from Schedule too, if empty.
+  /// The result of ThreadPool_NumThreads. If empty, this function and Schedule fail.
   std::optional<int64_t> pool_threads;
   PoolMode pool_mode = PoolMode::kThreads;
 
   /// Calls the handler with the frame's attributes only, as XLA does.
   Status Instantiate(FrameBuilder& frame);
-  /// As XLA does before it executes or captures, where it does that.
+  /// Calls the handler that XLA calls before it executes or captures a program.
   Status Initialize(FrameBuilder& frame, XLA_FFI_Handler* initialize);
-  /// Waits for the end of a call that the handler promises.
+  /// Calls the handler. Blocks until an asynchronous call has ended.
   Status Execute(FrameBuilder& frame);
-  /// The frame of the last stage, for calls of the accessors themselves. Borrowed from `frame`.
+  /// Returns the frame of the last stage, for direct calls of the accessors. Borrowed: valid as long as `frame`.
   XLA_FFI_CallFrame* Frame(FrameBuilder& frame, XLA_FFI_ExecutionStage stage);
   bool has_state() const { return state_ != nullptr; }
-  /// Tasks that Schedule has taken.
+  /// The number of tasks that Schedule has taken.
   int64_t scheduled() const { return scheduled_; }
-  /// The tasks that kLate keeps. Each must be run once.
+  /// Returns the tasks that kLate keeps. Each must be run once.
   std::vector<std::function<void()>> TakeTasks() { return std::exchange(tasks_, {}); }
 
  private:

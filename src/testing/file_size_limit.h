@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests of writes that fail.
+// A limit of file sizes, for tests of writes that fail.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace callout::internal {
 
-/// What a process may write into one file, as a full disk would have it; as long as it lives.
+/// Limits the size of the process's files as long as the object lives. Writes beyond it fail, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

@@ -9,7 +9,7 @@
 namespace {
 
 TEST(ForkedChildLeaksDeathTest, WhatAThreadOfTheParentHoldsIsNone) {
-  GTEST_FLAG_SET(death_test_style, "fast");  // a fork of this process
+  GTEST_FLAG_SET(death_test_style, "fast");  // Forks this process.
   std::atomic<int> stage{0};
   std::thread holder([&stage] {
     const auto held = std::make_unique<int>(1);

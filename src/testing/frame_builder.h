@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds an XLA_FFI_CallFrame as XLA does: attributes sorted by name, one buffer struct an operand and result.
+// Builds an XLA_FFI_CallFrame as XLA does: attributes sorted by name, one buffer struct for each operand and result.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace callout::internal {
 class FrameBuilder {
  public:
   FrameBuilder& Arg(TestBuffer buffer);
-  /// A result, filled with 0xcd until a handler fills it.
+  /// Adds a result, filled with 0xcd until a handler fills it.
   FrameBuilder& Ret(DType dtype, std::vector<int64_t> dims);
   FrameBuilder& Ret(TestBuffer buffer);
   FrameBuilder& TokenArg() { return Arg(TestBuffer(DType::kToken, {}, {})); }
@@ -28,13 +28,13 @@ class FrameBuilder {
   FrameBuilder& Int64Attr(const std::string& name, int64_t value);
   FrameBuilder& Int32Attr(const std::string& name, int32_t value);
   FrameBuilder& Int64ArrayAttr(const std::string& name, std::vector<int64_t> values);
-  /// A dictionary of strings, which may hold any bytes.
+  /// Adds a dictionary of strings, which may hold any bytes.
   FrameBuilder& DictionaryAttr(const std::string& name, std::map<std::string, std::string> strings);
-  /// Any value, as XLA lays out those of `type`. Borrowed: it outlives the builder.
+  /// Adds any value, in XLA's layout of `type`. Borrowed: `value` must outlive the builder.
   FrameBuilder& Attr(const std::string& name, XLA_FFI_AttrType type, void* value);
 
-  /// The frame of a call in `stage`; instantiation sees no operands and no results. Borrowed: valid until the builder
-  /// changes or builds another.
+  /// Returns the frame of a call in `stage`. In instantiation, it has neither operands nor results. Borrowed: valid
+  /// until the builder changes or builds another frame.
   XLA_FFI_CallFrame* Build(const XLA_FFI_Api* api, XLA_FFI_ExecutionContext* ctx, XLA_FFI_ExecutionStage stage);
 
   TestBuffer& arg(size_t index) { return args_.at(index); }
@@ -56,7 +56,7 @@ class FrameBuilder {
     std::vector<XLA_FFI_AttrType> member_types;
     std::vector<XLA_FFI_ByteSpan*> keys;
     std::vector<void*> members;
-    void* given = nullptr;  // by Attr
+    void* given = nullptr;  // Set by Attr.
     void* value = nullptr;
   };
 
@@ -66,7 +66,7 @@ class FrameBuilder {
 
   std::deque<TestBuffer> args_;
   std::deque<TestBuffer> rets_;
-  std::map<std::string, Attribute> attributes_;  // sorted, as XLA sorts them
+  std::map<std::string, Attribute> attributes_;  // Sorted by name, as in XLA.
 
   std::vector<XLA_FFI_Buffer> arg_structs_, ret_structs_;
   std::vector<void*> arg_pointers_, ret_pointers_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers for CUDA on XLA:CPU, for tests of whole programs without a GPU. The host's memory is the device's, the
-// driver is the double, and a call ends when its stream has run dry, since XLA:CPU waits for nothing but the handler.
-// XLA:CPU has no streams, so its own table of functions is given one: handlers know a runtime by the address of that
-// table.
+// Runs the handlers for CUDA on XLA:CPU, for tests of whole programs without a GPU. The host's memory serves as the
+// device's memory, and the software GPU as the driver. A call ends when its stream has finished, because XLA:CPU waits
+// for nothing but the handler. XLA:CPU has no streams, so this file adds one to its own function table: handlers know a
+// runtime by the address of that table.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ void PutStreamInto(const XLA_FFI_Api* api) {
   });
 }
 
-// Made by the first call on a device, and left to the end of the process.
+// Returns the stream of a device, which the first call makes. It stays until the process ends.
 Result<const DeviceStream*> StreamOf(int ordinal) {
   static std::mutex mutex;
   static auto* const streams = new std::map<int, DeviceStream>;
@@ -61,12 +61,12 @@ XLA_FFI_Error* Run(XLA_FFI_Handler* handler, XLA_FFI_CallFrame* frame) {
   if (!found.ok()) return ToFfiError(frame->api, found.status());
   t_stream = (*found)->stream.get();
   XLA_FFI_Error* error = handler(frame);
-  // Also after an error: what was queued before it uses the operands.
+  // Waits even after an error, because work that was queued earlier uses the operands.
   const Status finished = Synchronize(*(*found)->device, (*found)->stream.get());
   return error != nullptr ? error : ToFfiError(frame->api, finished);
 }
 
-// A handler gets nothing but its frame: so there is one function for each that is wrapped.
+// Each wrapped handler needs a function of its own, because a handler gets nothing but its frame.
 constexpr size_t kMaxHandlers = 64;
 std::array<XLA_FFI_Handler*, kMaxHandlers> g_handlers;
 
@@ -83,7 +83,7 @@ constexpr std::array<XLA_FFI_Handler*, kMaxHandlers> AllWrapped(std::index_seque
 }  // namespace
 }  // namespace callout::internal
 
-/// The handler to register for platform cpu in the place of `handler`. Null if there are too many.
+/// Returns the handler to register for platform cpu in place of `handler`, or null if there are too many.
 extern "C" __attribute__((visibility("default"))) XLA_FFI_Handler* callout_gpu_on_cpu(XLA_FFI_Handler* handler) {
   namespace ci = callout::internal;
   static constexpr auto kWrapped = ci::AllWrapped(std::make_index_sequence<ci::kMaxHandlers>());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fixture of tests that say what a target does wherever it runs. They are built twice: core_test runs them on CPUs,
-// with runtimes of four ages, and cuda_driver_test on the double of the CUDA driver (CALLOUT_SOFTWARE_GPU is its path
-// there).
+// The fixture of tests that define a target's behaviour on all platforms. They are built twice: core_test runs them on
+// CPUs, with runtimes of four FFI versions, and cuda_driver_test runs them on the software GPU, whose path is
+// CALLOUT_SOFTWARE_GPU.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@
 
 namespace callout::internal {
 
-/// CPUs with a runtime of FFI 0.`kMinor`. Arrays are in the frame's own memory.
+/// CPUs, with a runtime of FFI 0.`kMinor`. Arrays are in the frame's own memory.
 template <int kMinor>
 class CpuPlatform : public WithLiveCounts<::testing::Test> {
  public:
@@ -67,7 +67,7 @@ class CpuPlatform : public WithLiveCounts<::testing::Test> {
 };
 
 #ifdef CALLOUT_SOFTWARE_GPU
-/// Two devices of the double's.
+/// Two devices of the software GPU.
 class CudaPlatform : public CudaSiteTest {
  public:
   static std::string Name() { return "Cuda"; }
@@ -86,8 +86,8 @@ using HandlerPlatforms = ::testing::Types<CudaPlatform>;
 using HandlerPlatforms = ::testing::Types<CpuPlatform<2>, CpuPlatform<3>, CpuPlatform<4>, CpuPlatform<5>>;
 #endif
 
-/// A callback under "py:test.f", sites that call it, and arrays where they look for them. A test reads its results from
-/// the frame, by `Read`.
+/// Binds a callback as "py:test.f", and makes sites that call it, with arrays in their device's memory. A test takes
+/// the results from the frame with `Read`.
 template <typename Platform>
 class HandlerConformance : public Platform {
  protected:
@@ -95,7 +95,7 @@ class HandlerConformance : public Platform {
     ResetStats();
     Platform::SetUp();
     for (const Handlers& handlers : {Platform::kCall, Platform::kTap, Platform::kCheck}) {
-      for (XLA_FFI_Handler* handler : {handlers.instantiate, handlers.execute}) {  // XLA asks before anything else
+      for (XLA_FFI_Handler* handler : {handlers.instantiate, handlers.execute}) {  // XLA asks for metadata first.
         if (handler == nullptr) continue;
         ASSERT_THAT(this->runtime_.QueryMetadata(handler).status, IsOk());
       }
@@ -108,7 +108,7 @@ class HandlerConformance : public Platform {
     callback_.reset();
     Barrier();
     (void)Delivery::Get().TakeErrors();
-    Delivery::Get().Park();  // and with it the memory of the rings is given back
+    Delivery::Get().Park();  // Releases the memory of the rings, too.
     Platform::TearDown();
   }
 
@@ -126,7 +126,7 @@ class HandlerConformance : public Platform {
   std::unique_ptr<FakeSite> NewCall(int ordinal = 0) { return NewSite(Platform::kCall, ordinal); }
   std::unique_ptr<FakeSite> NewTap(int ordinal = 0) { return NewSite(Platform::kTap, ordinal); }
 
-  /// One run of a program with one call of these handlers.
+  /// Runs a program with one call of these handlers.
   Status Run(const Handlers& handlers, FrameBuilder& frame, int ordinal = 0) {
     const auto site = NewSite(handlers, ordinal);
     if (handlers.instantiate != nullptr) CALLOUT_RETURN_IF_ERROR(site->Instantiate(frame));
@@ -136,13 +136,13 @@ class HandlerConformance : public Platform {
   Status RunTap(FrameBuilder& frame, int ordinal = 0) { return Run(Platform::kTap, frame, ordinal); }
   Status RunCheck(FrameBuilder& frame, int ordinal = 0) { return Run(Platform::kCheck, frame, ordinal); }
 
-  /// What the number stands for that a deferred call has given.
+  /// Returns the error that a deferred call has given this number.
   static Status Failure(int32_t number) { return FindFailure(number).value_or(OkStatus()); }
 
   std::shared_ptr<FakeCallback> callback_;
 };
 
-/// What the tests of a platform are called.
+/// Names the tests of each platform.
 struct PlatformNames {
   template <typename Platform>
   static std::string GetName(int) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs in MLIR text; of f32[4] where they do not say otherwise.
+// Programs in MLIR text, over f32[4] unless stated otherwise.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace callout::testdata {
 
-/// Calls `names` one after the other, each with what the last returned.
+/// Returns a program that calls `names` one after the other, each with the result of the previous call.
 inline std::string Chain(const std::vector<std::string>& names) {
   std::string code = "module @m {\nfunc.func public @main(%0: tensor<4xf32>) -> tensor<4xf32> {\n";
   for (size_t i = 0; i < names.size(); ++i) {
@@ -19,7 +19,7 @@ inline std::string Chain(const std::vector<std::string>& names) {
   return code + "return %" + std::to_string(names.size()) + " : tensor<4xf32>\n}\n}\n";
 }
 
-/// Taps its argument `count` times, doubled after each, and returns it.
+/// Returns a program that taps its argument `count` times, doubling it after each tap, and returns it.
 inline std::string TapLoop(const std::string& name, int count) {
   return "module @m {\nfunc.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
          "%zero = stablehlo.constant dense<0> : tensor<i32>\n"
@@ -38,7 +38,8 @@ inline std::string TapLoop(const std::string& name, int count) {
          "return %r#1 : tensor<4xf32>\n}\n}\n";
 }
 
-/// Calls `name` with the square of its argument, a matrix of `extent`, for no result; returns the square.
+/// Returns a program that squares its argument, a matrix of `extent`, calls `name` with the square for no result, and
+/// returns the square.
 inline std::string ProductThenCall(const std::string& name, int extent) {
   const std::string number = std::to_string(extent);
   const std::string matrix = "tensor<" + number + "x" + number + "xf32>";
@@ -51,8 +52,8 @@ inline std::string ProductThenCall(const std::string& name, int extent) {
          name + "\"}} : (" + matrix + ") -> ()\nreturn %y : " + matrix + "\n}\n}\n";
 }
 
-/// Has the parts that compiled models have: a loop of matrix products and fused operations, LAPACK's Cholesky
-/// factorisation where `has_lapack`, then a call of `name`. The call gets the argument's values unchanged.
+/// Returns a program with the parts of typical models: a loop of matrix products and fused operations, LAPACK's
+/// Cholesky factorization if `has_lapack`, then a call of `name`, which gets the argument's values unchanged.
 inline std::string Model(const std::string& name, bool has_lapack = false) {
   std::string code = R"(module @model {
 func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {

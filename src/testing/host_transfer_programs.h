@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs with send and receive ops, as MLIR prints them.
+// Programs with send and receive operations, in MLIR's text forms.
 #pragma once
 
 #include <string>
 
 namespace callout::pjrt {
 
-/// Sends f32[4] and s32[] on channels 1 and 2, receives f32[4] and f32[2] on 3 and 4, in MLIR's usual form.
+/// Sends f32[4] and s32[] on channels 1 and 2, and receives f32[4] and f32[2] on channels 3 and 4, in MLIR's pretty
+/// form.
 inline constexpr char kPretty[] = R"(module @m {
   func.func public @main(%arg0: tensor<4xf32>, %arg1: tensor<i32>) -> (tensor<4xf32>, tensor<2xf32>) {
     %0 = stablehlo.after_all  : !stablehlo.token
@@ -20,7 +21,7 @@ inline constexpr char kPretty[] = R"(module @m {
 }
 )";
 
-/// The same in MLIR's generic form, with locations.
+/// Does the transfers of kPretty, in MLIR's generic form, with locations.
 inline constexpr char kGeneric[] = R"mlir(#loc2 = loc("-":3:26)
 #loc3 = loc("-":3:45)
 "builtin.module"() <{sym_name = "m"}> ({
@@ -44,7 +45,8 @@ inline constexpr char kGeneric[] = R"mlir(#loc2 = loc("-":3:26)
 #loc9 = loc("-":9:5)
 )mlir";
 
-/// Written by hand: no properties, other names, comments, line breaks, no names for what nobody uses.
+/// Does the transfers of kPretty, written by hand: without properties, with other names, comments and line breaks, and
+/// without names for unused values.
 inline constexpr char kByHand[] = R"(// "stablehlo.send"(%x) { is a comment
 module @m attributes {mhlo.note = "stablehlo.send"} {
   func.func public @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<2xf32>) {
@@ -62,8 +64,8 @@ module @m attributes {mhlo.note = "stablehlo.send"} {
 }
 )";
 
-/// `count` times: sends f32[] on channel 1 and the loop's counter on 2, and receives the next f32[] on 3; in a function
-/// that the loop calls if `in_function`. Then sends the result on channel 4.
+/// Repeats `count` times: sends f32[] on channel 1 and the loop's counter on channel 2, and receives the next f32[] on
+/// channel 3; with `in_function`, in a function that the loop calls. Then sends the result on channel 4.
 inline std::string TransferLoop(int count, bool in_function) {
   const std::string body =
       R"(    %5 = "stablehlo.send"(%v, %t) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>, is_host_transfer = true}> : (tensor<f32>, !stablehlo.token) -> !stablehlo.token

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixture for tests of callout.v1.image on the double of the driver. Its users link callout_ffi and use the double.
+// A fixture for tests of callout.v1.image on the software GPU. Its users link callout_ffi and set CALLOUT_SOFTWARE_GPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,12 +28,12 @@ class ImageSiteTest : public CudaSiteTest {
 
   static std::string Image() { return *ReadFile(CALLOUT_SOFTWARE_GPU_IMAGE, "image"); }
 
-  /// One of the device's.
+  /// Makes a call site on a device.
   std::unique_ptr<FakeSite> NewSite(int ordinal = 0, XLA_FFI_Handler* execute = &callout_v1_image_execute) {
     return NewSiteOf(&callout_v1_image_instantiate, execute, ordinal);
   }
 
-  /// The attributes of a launch of one block with `threads` threads.
+  /// Returns the attributes of a launch of one block with `threads` threads.
   static FrameBuilder Frame(const std::string& symbol, int64_t threads = 1) {
     FrameBuilder frame;
     frame.StringAttr("callback", symbol)
@@ -43,7 +43,7 @@ class ImageSiteTest : public CudaSiteTest {
     return frame;
   }
 
-  /// scale(float* data, float by, uint32_t count) of operand `data`.
+  /// Returns the attributes of scale(float* data, float by, uint32_t count) with the operand number `data`.
   static FrameBuilder ScaleFrame(float by, uint32_t count, int64_t data) {
     std::string block(16, '\0');
     std::memcpy(block.data() + 8, &by, sizeof(by));

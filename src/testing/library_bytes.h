@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of a shared library, as a program carries them.
+// The bytes of a shared library, in the form that a program carries.
 #pragma once
 
 #include <fstream>
@@ -21,7 +21,7 @@ struct LibraryBytes {
     return LibraryBytes({std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()});
   }
 
-  /// Borrowed: valid as long as this object, and `symbol`.
+  /// Borrowed: valid as long as this object and `symbol`.
   EmbeddedLibrary With(std::string_view symbol) const { return {bytes, digest, platform, symbol}; }
 
   std::string bytes;

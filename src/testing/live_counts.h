@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixture that fails a test which leaves something behind that is counted: callbacks, tap sites, handles of plugins.
+// A fixture that fails a test which leaks a counted object: a callback, a tap site, or a plugin's handle.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,12 +21,12 @@ inline LiveCounts ReadLiveCounts() {
   return counts;
 }
 
-/// Also for fixtures that derive from TestWithParam: `Base` is what they would otherwise derive from.
+/// Adds the check to a fixture `Base`, such as TestWithParam.
 template <typename Base>
 class WithLiveCounts : public Base {
  protected:
   void SetUp() override { before_ = ReadLiveCounts(); }
-  // A thread of XLA that has just said that a run is over has yet to let go of the program, and so of its callbacks.
+  // Waits, because one of XLA's threads may announce the end of a run before it releases the program and its callbacks.
   void AwaitCallbacks() const {
     constexpr auto kKind = static_cast<size_t>(LiveKind::kCallback);
     SpinUntil([this] { return ReadLiveCounts()[kKind] == before_[kKind]; });

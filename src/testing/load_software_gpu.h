@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The double from a test's side.
+// Finds the software GPU's controls, for tests.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace callout::internal {
 
-/// The control of the double that `path` is, or null: then it is a real driver. It stays loaded.
+/// Returns the controls of the software GPU at `path`, or null if that is a real driver. The library stays loaded.
 inline const SoftwareGpuControl* FindSoftwareGpu(const std::string& path) {
   const Result<DynamicLibrary> library = DynamicLibrary::Open(path);
   if (!library.ok()) return nullptr;

@@ -16,7 +16,7 @@ struct Captured {
 };
 
 Captured& GetCaptured() {
-  static Captured* const captured = new Captured;  // leaked: a handler may run until the end
+  static Captured* const captured = new Captured;  // Leaked: a handler may run until the end.
   return *captured;
 }
 

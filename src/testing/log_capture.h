@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collects what the core logs for as long as it lives.
+// Collects the core's log messages as long as the object lives.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace callout::internal {
 
-/// One at a time in a process. Everything else that logs must have ended before it does.
+/// Only one may exist in a process. All other threads that log must have ended before it is destroyed.
 class LogCapture {
  public:
   LogCapture();
@@ -16,9 +16,9 @@ class LogCapture {
   LogCapture(const LogCapture&) = delete;
   LogCapture& operator=(const LogCapture&) = delete;
 
-  /// "40 text": the level's number and the message. Thread-safe.
+  /// Returns messages as "40 text": the level's number and the text. Thread-safe.
   std::vector<std::string> messages() const;
-  /// Blocks until a message with `part` in it was logged, and returns it. Thread-safe.
+  /// Blocks until a message that contains `part` was logged, and returns it. Thread-safe.
   std::string WaitFor(const std::string& part) const;
 };
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The frame with which a runtime asks a handler for its metadata. Header only: plugins of the tests link no library.
+// The frame with which a runtime asks a handler for its metadata. Has no .cc file, because the tests' plugins link no
+// library.
 #pragma once
 
 #include "core/frame/ffi_abi.h"
 
 namespace callout::internal {
 
-/// Not movable: the frame points into it.
+/// Not movable: `frame` points into the object.
 struct MetadataQuery {
   explicit MetadataQuery(const XLA_FFI_Api* api) {
     metadata.struct_size = XLA_FFI_Metadata_STRUCT_SIZE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests of threads that cannot be started.
+// Makes starting threads fail, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,14 +10,15 @@
 
 namespace callout::internal {
 
-/// As long as it lives, no thread can be started: a new one has no room for its stack, as in a process at its limits.
+/// While the object lives, no thread can be started: a new one has no room for its stack, as in a process at its
+/// limits.
 class NoThreads {
  public:
   NoThreads() {
     EXPECT_EQ(pthread_getattr_default_np(&before_), 0);
     pthread_attr_t now;
     EXPECT_EQ(pthread_getattr_default_np(&now), 0);
-    EXPECT_EQ(pthread_attr_setstacksize(&now, size_t{1} << 47), 0);  // more than there are addresses
+    EXPECT_EQ(pthread_attr_setstacksize(&now, size_t{1} << 47), 0);  // Exceeds the address space.
     EXPECT_EQ(pthread_setattr_default_np(&now), 0);
     EXPECT_EQ(pthread_attr_destroy(&now), 0);
   }

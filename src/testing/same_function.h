@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a C function that we declare is the one of a header: a parameter may be an int here and an enumeration there.
+// Compares a C function that Callout declares with that of a header. A parameter may be an int in one and an
+// enumeration in the other.
 #pragma once
 
 #include <type_traits>
@@ -21,7 +22,7 @@ constexpr bool SameValue() {
   }
 }
 
-// A pointer's target is written by the driver, so its size counts too, where it has one.
+// The driver writes a pointer's target, so the target's size counts, too, if it has one.
 template <typename Ours, typename Theirs>
 constexpr bool SameParameter() {
   if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {

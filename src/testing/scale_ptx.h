@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel `scale` of the double's image (software_gpu/driver/testdata/kernels.cc) for a GPU.
+// The kernel `scale` of the software GPU's image (software_gpu/driver/testdata/kernels.cc), for a real GPU.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests of sinks: records made by hand, and a file of the test's own.
+// A fixture for tests of sinks: handmade records, and a file of the test's own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ class SinkTest : public LiveCountTest {
   std::filesystem::path path_;
 };
 
-/// `path_` is a folder of the test's own, which goes with it.
+/// A fixture whose `path_` is a folder of the test's own, which is removed after the test.
 class SinkFolderTest : public SinkTest {
  protected:
   void SetUp() override {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The numbers that tests of watches and checks look for.
+// Numbers that tests of watches and checks look for.
 #pragma once
 
 #include <limits>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting in tests. Most states are told; some can only be asked for: a producer that waits inside a queue, for
-// instance.
+// Waiting in tests by polling, for states that notify nobody, such as a producer that waits inside of a queue.
 #pragma once
 
 #include <chrono>
@@ -9,10 +8,10 @@
 
 namespace callout::internal {
 
-/// A deadline for what must happen: a test that hangs is found by its own time limit.
+/// A deadline for events that must happen. A test that hangs ends by its own time limit.
 inline constexpr auto kForever = std::chrono::steady_clock::time_point::max();
 
-/// Blocks until `condition()`, without sleeping.
+/// Blocks until `condition()` is true, without sleeping.
 template <typename Condition>
 void SpinUntil(Condition&& condition) {
   while (!condition()) std::this_thread::yield();

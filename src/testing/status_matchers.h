@@ -44,7 +44,7 @@ bool Succeeded(const Result<T>& result) {
 
 MATCHER(IsOk, negation ? "is an error" : "is ok") { return Succeeded(arg); }
 
-/// `message` is a part of the error's text, or a matcher for all of it.
+/// Matches errors. `message` is a part of the error's text, or a matcher for the whole text.
 MATCHER_P2(StatusIs, code, message, "is an error with that code and text") {
   if (Succeeded(arg)) {
     *result_listener << "which is ok";

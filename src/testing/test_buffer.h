@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An array with the memory and the extents behind its callout_buffer.
+// An array that owns the memory and the extents of its callout_buffer.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace callout::internal {
 
 class TestBuffer {
  public:
-  /// `bytes` as they lie in XLA's memory.
+  /// `bytes` have the layout of XLA's memory.
   TestBuffer(DType dtype, std::vector<int64_t> dims, std::vector<uint8_t> bytes)
       : dtype_(dtype), dims_(std::move(dims)), bytes_(std::move(bytes)) {}
 
@@ -30,7 +30,7 @@ class TestBuffer {
   static TestBuffer Scalar(T value) {
     return Of<T>({}, std::vector<T>{value});
   }
-  /// One whose elements lie elsewhere, in a device's memory.
+  /// Makes a buffer whose elements are elsewhere, in a device's memory.
   static TestBuffer At(DType dtype, std::vector<int64_t> dims, void* address) {
     TestBuffer buffer = Zeros(dtype, std::move(dims));
     buffer.address_ = address;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sites of taps, for tests of what delivers to them.
+// Makes sites of taps, for tests of delivery.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct SiteOptions {
 inline std::unique_ptr<TapSite> MakeSite(std::shared_ptr<Callback> callback, SiteOptions options = {}) {
   std::string leaves;
   for (size_t i = 0; i < options.leaf_names.size(); ++i) leaves += (i == 0 ? "" : "\n") + options.leaf_names[i];
-  TapAttributes said;
-  said.leaves = leaves;
-  said.every = options.every;
-  said.on_full = options.policy;
-  return std::make_unique<TapSite>(std::move(callback), said);
+  TapAttributes attributes;
+  attributes.leaves = leaves;
+  attributes.every = options.every;
+  attributes.on_full = options.policy;
+  return std::make_unique<TapSite>(std::move(callback), attributes);
 }
 
 }  // namespace callout::internal

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time limit of each test in processor time, which a busy machine does not shorten: whoever spins gets SIGXCPU. A
-// test that waits for ever ends by the limit of ctest, which is real time and therefore generous.
+// Limits the processor time of each test, which a busy machine does not affect: a test that spins gets SIGXCPU. A test
+// that waits for ever is ended by ctest's limit, which is generous, because it is in real time.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 namespace callout::internal {
 namespace {
 
-constexpr rlim_t kSeconds = 300;  // with a sanitizer, some tests take a minute
+constexpr rlim_t kSeconds = 300;  // Some tests take a minute with a sanitizer.
 
 class TimeLimit final : public ::testing::EmptyTestEventListener {
   void OnTestStart(const ::testing::TestInfo&) override {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A C11 program over callout/c_api.h, linked to libcallout. Compiling and linking it is most of the check: the header
-// is C, all of it is exported, and the layouts are those that bindings of other languages have written down.
+// is C, the library exports every function, and the layouts are those that bindings of other languages have written
+// down.
 #include <stddef.h>
 #include <stdio.h>
 
@@ -26,7 +27,7 @@ SIZE(callout_device, 24);
 OFFSET(callout_device, id, 8);
 OFFSET(callout_device, ordinal, 12);
 OFFSET(callout_device, kind, 16);
-SIZE(callout_compile_options, 96);
+SIZE(callout_compile_options, 80);
 OFFSET(callout_compile_options, callbacks, 8);
 OFFSET(callout_compile_options, num_callbacks, 16);
 OFFSET(callout_compile_options, num_replicas, 24);
@@ -36,9 +37,7 @@ OFFSET(callout_compile_options, num_assigned, 40);
 OFFSET(callout_compile_options, xla_options, 48);
 OFFSET(callout_compile_options, num_xla_options, 56);
 OFFSET(callout_compile_options, cache_directory, 64);
-OFFSET(callout_compile_options, process_command, 72);
-OFFSET(callout_compile_options, process_timeout_seconds, 80);
-OFFSET(callout_compile_options, embedded_code, 88);
+OFFSET(callout_compile_options, embedded_code, 72);
 SIZE(callout_execute_options, 56);
 OFFSET(callout_execute_options, run_id, 8);
 OFFSET(callout_execute_options, donated_inputs, 16);
@@ -137,7 +136,7 @@ int main(void) {
   callout_closure taken = callout_closure_take(&closure);
   callout_callback* callback = NULL;
   callout_status* status = callout_callback_from_closure("nothing", &closure, &callback);
-  if (callout_status_code(status) != 3) return 2;  // it was taken
+  if (callout_status_code(status) != 3) return 2;  // the closure was taken before
   callout_status_destroy(status);
   status = callout_callback_from_closure("nothing", &taken, &callback);
   if (status != NULL) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // This file contains no test code: compiling it is the check. Our own C ABI is frozen: libraries of callbacks that were
-// compiled against version 1 keep working. Fields may be appended, with a new line here; nothing that stands here
-// changes.
+// compiled against version 1 keep working. Fields may be appended, with a new line here; existing lines never change.
 #include <cstddef>
 #include <type_traits>
 
@@ -90,7 +89,7 @@ static_assert(std::is_same_v<callout_pointers_fn, int32_t (*)(void**, const int6
 static_assert(std::is_same_v<callout_stream_fn, int32_t (*)(void**, const int64_t*, void*)>);
 static_assert(std::is_same_v<decltype(callout_get_api), const callout_api*(uint32_t)>);
 
-// Numbers that exported programs and other languages carry.
+// Exported programs and other languages embed these numbers.
 static_assert(static_cast<int>(callout::OverflowPolicy::kBlock) == 0 &&
               static_cast<int>(callout::OverflowPolicy::kDropNewest) == 1 &&
               static_cast<int>(callout::OverflowPolicy::kFail) == 2);

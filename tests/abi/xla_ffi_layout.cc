@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// This file contains no test code: compiling it is the check. What we rely on of XLA FFI's structs, as printed by a
-// program that was compiled against the headers of FFI 0.3, 0.4 and 0.5 in turn: the three agree in every line. What
-// differs between runtimes (state arguments of 0.2, error details from 0.4 on) is declared by hand in
-// src/core/frame/ffi_abi.cc.
+// This file contains no test code: compiling it is the check. It lists the parts of XLA FFI's structs that we rely on,
+// as printed by a program that was compiled against the headers of FFI 0.3, 0.4 and 0.5 in turn: the three agree in
+// every line. Parts that differ between runtimes (state arguments of 0.2, error details from 0.4 on) are declared by
+// hand in src/core/frame/ffi_abi.cc.
 #include <cstddef>
 
 #include "xla/ffi/api/c_api.h"
 
 #define SIZE(type, bytes) static_assert(sizeof(type) == (bytes), #type)
-// What a runtime compares `struct_size` with; less than sizeof where the last field is not the one that XLA names.
+// A runtime compares `struct_size` with this number. It is less than sizeof where XLA does not name the last field.
 #define STRUCT_SIZE(type, bytes) static_assert(type##_STRUCT_SIZE == (bytes), #type)
 #define OFFSET(type, field, bytes) static_assert(offsetof(type, field) == (bytes), #type "." #field)
 

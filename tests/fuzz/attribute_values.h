@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attributes of call sites, as XLA lays them out: mostly those of a target's table, of the types and within the limits
-// that it says, so that what stands behind them is reached; and others.
+// Attributes of call sites, laid out as by XLA. Most of them come from a target's table, with the types and limits
+// stated there, so that the code behind the checks is reached; the others are random.
 #pragma once
 
 #include <fuzzer/FuzzedDataProvider.h>
@@ -23,16 +23,16 @@ namespace callout::fuzz {
 
 class Values {
  public:
-  /// What attributes of these names are, but for a number of a list now and then.
+  /// Valid values of attributes, by name. Now and then one number of a list is changed.
   struct Known {
     std::map<std::string, std::vector<std::string>, std::less<>> texts;
     std::map<std::string, std::vector<std::vector<int64_t>>, std::less<>> lists;
   };
 
-  /// `known` is borrowed.
+  /// Borrowed: `known` outlives this object.
   Values(FuzzedDataProvider& data, const Known& known) : data_(data), known_(known) {}
 
-  /// What a program says to a target. Borrowed: valid until `this` is destroyed.
+  /// Returns random attributes for a target with these rows. Borrowed: valid until `this` is destroyed.
   XLA_FFI_Attrs Of(std::span<const internal::AttributeDescription> rows) {
     Entries entries;
     AddRows(rows, entries, 0);
@@ -75,7 +75,7 @@ class Values {
 
   Value Numbers(XLA_FFI_DataType type, const std::vector<int64_t>& numbers) {
     std::vector<int64_t>& memory = numbers_.emplace_back(numbers);
-    memory.resize(2 * numbers.size() + 2);  // for elements of any type
+    memory.resize(2 * numbers.size() + 2);  // room for elements of any type
     return {XLA_FFI_AttrType_ARRAY, &arrays_.emplace_back(XLA_FFI_Array{type, numbers.size(), memory.data()})};
   }
 
@@ -121,6 +121,8 @@ class Values {
         return Number(XLA_FFI_DataType_S64, NumberOf(terms));
       case AttributeType::kIntegers:
         return Numbers(XLA_FFI_DataType_S64, ListOf(row));
+      case AttributeType::kStrings:  // only payloads have these fields, never the attributes of a call
+      case AttributeType::kRest:
       case AttributeType::kDictionary:
         break;
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Call sites of programs on a CPU: attributes of any names, types and values, and operands and results of any shapes.
-// XLA itself guarantees that pointers and sizes fit each other, that names are unique, and that memory is there for all
+// Fuzzes call sites of programs on a CPU: attributes of any names, types and values, and operands and results of any
+// shapes. XLA itself guarantees that pointers and sizes match, that names are unique, and that memory exists for all
 // elements.
 #include <chrono>
 #include <thread>
 
 #include "call_sites.h"
-#include "core/callbacks/meeting.h"
+#include "core/callbacks/rendezvous.h"
 #include "core/frame/call_frame.h"
 
 namespace callout::fuzz {
@@ -18,17 +18,17 @@ constexpr int64_t kMostDevices = 3;
 const FakeRuntime& Runtime() {
   static const FakeRuntime& runtime = []() -> FakeRuntime& {
     RegisterCallbacks();
-    // Two devices that say that they are the same one wait for the others so long.
-    internal::WaitingRoom::Get().SetLimit(std::chrono::milliseconds(50));
+    // Two devices with the same ordinal wait this long for the missing participants.
+    internal::RendezvousMonitor::Get().SetLimit(std::chrono::milliseconds(50));
     return FakeRuntime::ForMinor(3);
   }();
   return runtime;
 }
 
-// Has all devices come, each on a thread of its own. Some say that they are where no device is, or another one.
+// Runs the call on all devices, each on a thread of its own. Some give the ordinal of no device, or of another one.
 void MeetAtOnce(FakeSite& site, const FrameBuilder& frame, int64_t devices, FuzzedDataProvider& data) {
   static int64_t runs = 0;
-  site.run_id = ++runs;  // a run that failed is remembered
+  site.run_id = ++runs;  // the rendezvous remembers a run that failed
   std::vector<FrameBuilder> frames;
   for (uint32_t place = 0; place < devices; ++place) {
     const bool is_wrong = data.ConsumeIntegralInRange(0, 31) == 31;

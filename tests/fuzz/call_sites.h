@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the targets for call sites have in common: the handlers of a platform, what a program may call and pass, and how
-// much of it is executed.
+// Shared by the fuzz targets for call sites: the handlers of a platform, the callbacks and operands of programs, and
+// how much of a program is executed.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ using internal::FakeSite;
 using internal::FrameBuilder;
 using internal::TestBuffer;
 
-/// A target on one platform, and what programs may say to it.
+/// A target on one platform, with the attributes that it takes.
 struct Subject {
   std::string_view name;
   XLA_FFI_Handler* instantiate = nullptr;
@@ -39,7 +39,7 @@ struct Subject {
   std::span<const internal::AttributeDescription> attributes;
 };
 
-/// All of a platform's; `runtime` has looked at their handlers.
+/// Returns all targets of a platform; `runtime` has queried their handlers.
 inline std::vector<Subject> SubjectsOn(std::string_view platform, const FakeRuntime& runtime) {
   std::vector<Subject> subjects;
   for (const internal::Target& target : internal::Targets()) {
@@ -62,7 +62,7 @@ inline std::vector<Subject> SubjectsOn(std::string_view platform, const FakeRunt
   return subjects;
 }
 
-/// Takes taps of one array, as a function that was traced for one.
+/// A callback that takes taps of one array, as a function traced for one array does.
 class OneArray final : public internal::FakeCallback {
  public:
   OneArray() : FakeCallback("one array") {
@@ -76,7 +76,7 @@ class OneArray final : public internal::FakeCallback {
   }
 };
 
-/// Registers what programs call: "f", which fills its results, "one array", and the core's kinds.
+/// Registers the callbacks of programs: "f", which fills its results, "one array", and the core's kinds.
 inline void RegisterCallbacks() {
   const auto callback = std::make_shared<internal::FakeCallback>("f");
   callback->on_call = [](const callout_call& call) {
@@ -91,7 +91,7 @@ inline void RegisterCallbacks() {
   CALLOUT_CHECK(internal::Registry::Get().Find("watch:1;ni;report").ok(), "programs have the core's kinds");
 }
 
-/// What programs may say, and some of what they may not; a library that a program carries is not to be run here.
+/// Returns valid attribute values and some invalid ones, without embedded libraries, which must not run here.
 inline Values::Known KnownValues() {
   return {.texts = {{"callback",
                      {"f", "f", "check:1;raise;;1;1;bad", "check:1;warn;;1;1,1e;{value} {lane}",
@@ -106,7 +106,7 @@ inline Values::Known KnownValues() {
                     {"lane_masks", {{0}, {1}, {1, 1}, {3, 3}, {1, 1, 1}}}}};
 }
 
-/// The numbers of an attribute; none if it is no array of them.
+/// Returns the numbers of an attribute; none if the attribute is no array of int64.
 inline std::span<const int64_t> NumbersOf(const XLA_FFI_Attrs& attrs, std::string_view name) {
   for (int64_t i = 0; i < attrs.size; ++i) {
     if (std::string_view(attrs.names[i]->ptr, attrs.names[i]->len) != name) continue;
@@ -122,7 +122,7 @@ inline std::span<const int64_t> NumbersOf(const XLA_FFI_Attrs& attrs, std::strin
   return {};
 }
 
-/// Whether these numbers, a batch's extents or a grid's, are a small one.
+/// Returns true if these extents, of a batch or a grid, are small enough to run.
 inline bool IsSmall(std::span<const int64_t> extents) {
   constexpr int64_t kMost = 1 << 10;
   int64_t product = 1;
@@ -150,7 +150,7 @@ inline void AddAttributes(const XLA_FFI_Attrs& attrs, FrameBuilder& frame) {
   }
 }
 
-/// After each input nothing of it is left.
+/// Checks that no object of an input is alive after the input.
 inline void CheckNothingIsLeft() {
   const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   CALLOUT_CHECK(internal::Delivery::Get().Drain(soon).empty(), "taps that are not delivered");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serialized callbacks, which a host gets from somewhere, and the names of callbacks in programs.
+// Fuzzes serialized callbacks, which a host may get from anywhere, and the names of callbacks in programs.
 #include <string>
 
 #include "callout/pjrt/host_callback.h"
@@ -12,7 +12,7 @@
 void callout::fuzz::Try(std::string_view bytes) {
   internal::RegisterKinds();
   (void)internal::Makers::Get().MakeForProgram(bytes);
-  // Files of any name are what these kinds are for. Here there are none.
+  // These kinds open files of any name, so the fuzzer does not create them.
   std::string text(bytes);
   if (bytes.starts_with("library:")) text.insert(std::string_view("library:").size(), "/dev/null/");
   const internal::SinkKind* const sink = internal::SinkKindOf(bytes);
@@ -29,7 +29,7 @@ void callout::fuzz::Try(std::string_view bytes) {
 
 namespace {
 
-// Of prints, watches and what stands before them.
+// Pieces of prints, watches and their prefixes.
 constexpr const char* kPieces[] = {"1",
                                    "1;",
                                    ";",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Call sites of programs on CUDA, as attributes_fuzz.cc has those on a CPU, with the double of the driver. A host that
-// touches a device's memory faults there. Kernels do nothing: a program's own code may do what it likes.
+// Fuzzes call sites of programs on CUDA with the double of the driver, as attributes_fuzz.cc does on a CPU. A host that
+// touches a device's memory faults there. Kernels do nothing: a program's own code may do anything.
 #include <cstdlib>
 
 #include "call_sites.h"
@@ -13,14 +13,14 @@
 namespace callout::fuzz {
 namespace {
 
-using namespace internal;  // half of it is the driver's
+using namespace internal;  // half of these names are the driver's
 
 constexpr size_t kMostOperands = 4;
-constexpr size_t kOperandBytes = 1 << 10;  // of 64 complex128
+constexpr size_t kOperandBytes = 1 << 10;  // the bytes of 64 complex128
 
 int Nothing(const SoftwareGpuLaunch* /*launch*/, void** /*parameters*/) { return 0; }
 
-// Understands a device's memory.
+// A callback that understands a device's memory.
 class OnDevice final : public FakeCallback {
  public:
   explicit OnDevice(const cuda::Device& device) : FakeCallback("device") {
@@ -43,7 +43,7 @@ struct Gpu {
   std::unique_ptr<const cuda::Device> device;
   cuda::Stream stream;
   cuda::DeviceMemory memory;
-  std::shared_ptr<const ImageLibrary> image;  // stays: the double never closes the files of those that go
+  std::shared_ptr<const ImageLibrary> image;  // kept alive: the double never closes the files of unloaded images
   Values::Known known = KnownValues();
 
   Gpu() {
@@ -83,7 +83,7 @@ struct Gpu {
     control.bind_global(&kGlobal);
   }
 
-  // Of the extents and type of any buffer, in the place of the operand of this number.
+  // Returns a buffer of random extents and type, in the memory of operand `number`.
   TestBuffer Operand(size_t number, FuzzedDataProvider& data) const {
     TestBuffer like = AnyBuffer(data);
     const uintptr_t at = static_cast<uintptr_t>(memory.get()) + number * kOperandBytes;
@@ -108,7 +108,7 @@ void Execute(const Gpu& gpu, const Subject& subject, const XLA_FFI_Attrs& attrs,
     if (!IsSmall(NumbersOf(attrs, extents))) return;
   }
   if (subject.initialize != nullptr && !site.Initialize(frame, subject.initialize).ok()) return;
-  for (int runs = 0; runs < 2; ++runs) (void)site.Execute(frame);  // the second may be a recorded one
+  for (int runs = 0; runs < 2; ++runs) (void)site.Execute(frame);  // the second run may replay a recorded one
   CALLOUT_CHECK(cuda::Synchronize(*gpu.device, gpu.stream.get()).ok(), "the device is well");
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of compiled programs: what is around the plugin's own bytes. Those are code, which a plugin believes: feeding
-// it random ones would only show that it crashes. Each input is tried as it is, and as the fields behind a right
-// digest.
+// Fuzzes files of compiled programs, without the plugin's own bytes. These are code, which a plugin trusts: random ones
+// would only show that the plugin crashes. Each input is tried as it is, and as the fields behind a valid digest.
 #include "host/executables/executable_file.h"
 
 #include <string>
@@ -38,7 +37,7 @@ constexpr const char* kTexts[] = {"cpu; PJRT 0.81", "", "\x01"};
 
 }  // namespace
 
-// Of the fields behind the digest, which `Try` makes right.
+// Mutates the fields behind the digest, which `Try` makes valid.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   using callout::fuzz::Mutation;
   return callout::fuzz::MutateInput(data, size, max_size, seed, [](Mutation& mutation, const std::string& text) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What libFuzzer calls, and what every target is built of. A target must come back from any bytes: what it checks
-// beyond that aborts, by CALLOUT_CHECK.
+// The function that libFuzzer calls, and the declaration that every target defines. A target must return for any bytes;
+// its further checks abort, by CALLOUT_CHECK.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace callout::fuzz {
 
-/// What the target does with one input. Defined by each target.
+/// Runs the target on one input. Defined by each target.
 void Try(std::string_view bytes);
 
 }  // namespace callout::fuzz

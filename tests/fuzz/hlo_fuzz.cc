@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a plugin tells of a compiled program: an HloModuleProto, behind a byte for the number of devices.
+// Fuzzes a plugin's description of a compiled program: an HloModuleProto, behind a byte for the number of devices.
 #include "fuzz.h"
 #include "host/programs/hlo_calls.h"
 #include "mutation.h"
@@ -23,7 +23,7 @@ void callout::fuzz::Try(std::string_view bytes) {
 
 namespace {
 
-// Of modules, computations, instructions, shapes, layouts and shardings.
+// Field numbers of modules, computations, instructions, shapes, layouts and shardings.
 constexpr uint32_t kNumbers[] = {1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 14, 18, 28, 35, 36, 38, 43};
 constexpr const char* kTexts[] = {"parameter",
                                   "custom-call",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs in MLIR text whose send and receive ops become calls.
+// Fuzzes programs in MLIR text whose send and receive ops become calls.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,8 +24,8 @@ LoadedHostCallback Make(const char* name, std::vector<HostTransfer> operands, st
   return std::move(made).value();
 }
 
-// Whether all brackets are closed by their like. Text in which they are not is no program: MLIR refuses it, rewritten
-// or not, and nothing is promised of what is rewritten there.
+// Returns true if every bracket is closed by one of its kind. Text with unbalanced brackets is no program: MLIR rejects
+// it before and after the rewriting, which promises nothing about such text.
 bool IsBalanced(std::string_view text) {
   std::string open;
   bool in_string = false;
@@ -108,7 +108,7 @@ constexpr const char* kPieces[] = {
     "\\22",
     "dense<[0, 1]>"};
 
-// Whole ops: a value that is sent, one that is received, and what may stand around them.
+// Whole ops: one value that is sent, one that is received, and the ops around them.
 constexpr const char* kLines[] = {
     "%t = stablehlo.after_all : !stablehlo.token\n",
     "%1 = \"stablehlo.send\"(%x, %0) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>, "

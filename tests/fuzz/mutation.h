@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Mutations that know a format: texts of tokens, protobuf messages, tables of words, records with their checksums.
-// Bytes alone rarely get past the first field. What such a mutation does not do, libFuzzer's own does: to leaves, and
-// now and then to the whole.
+// Mutated bytes alone rarely get past the first field. libFuzzer's own mutation is applied to leaves, and now and then
+// to the whole input.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace callout::fuzz {
 
 using Texts = std::span<const char* const>;
 
-/// Each separator is a token of its own.
+/// Splits text into tokens; each separator is a token of its own.
 inline std::vector<std::string> TokensOf(std::string_view text, std::string_view separators) {
   std::vector<std::string> tokens(1);
   for (const char c : text) {
@@ -39,9 +39,9 @@ inline std::vector<std::string> TokensOf(std::string_view text, std::string_view
 
 /// A field of a protobuf message.
 struct WireField {
-  uint64_t tag = 0;    // the number, and in the low bits the type
-  uint64_t value = 0;  // of a number of variable length
-  std::string bytes;   // of others
+  uint64_t tag = 0;    // field number, with the wire type in the low bits
+  uint64_t value = 0;  // value of a varint field
+  std::string bytes;   // content of other fields
 
   bool is_bytes() const { return (tag & 7U) == 2; }
 };
@@ -62,7 +62,7 @@ inline void AppendVarint(uint64_t value, std::string& to) {
   to += static_cast<char>(value);
 }
 
-/// Empty if it is no message.
+/// Parses a protobuf message; empty if `text` is none.
 inline std::vector<WireField> FieldsOf(std::string_view text) {
   std::vector<WireField> fields;
   while (!text.empty()) {
@@ -94,7 +94,7 @@ inline std::string MessageOf(const std::vector<WireField>& fields) {
   return text;
 }
 
-/// One mutation of an input: where, and into what.
+/// One mutation of an input: its position, and the replacement.
 class Mutation {
  public:
   explicit Mutation(unsigned seed) : random_(seed) {}
@@ -102,7 +102,7 @@ class Mutation {
   size_t Below(size_t limit) { return static_cast<size_t>(random_() % std::max<size_t>(limit, 1)); }
   bool OneIn(size_t n) { return Below(n) == 0; }
 
-  /// A number that formats trip over.
+  /// Returns a number at a boundary of some format.
   uint64_t Number() {
     const size_t bits = Below(65);
     const uint64_t edge = bits == 64 ? 0 : uint64_t{1} << bits;
@@ -116,7 +116,7 @@ class Mutation {
     return text;
   }
 
-  /// Moves, doubles, drops and replaces what lies between separators.
+  /// Moves, doubles, drops and replaces the tokens between separators.
   std::string Tokens(std::string_view text, std::string_view separators, Texts known) {
     std::vector<std::string> tokens = TokensOf(text, separators);
     for (size_t rounds = 1 + Below(3); rounds > 0; --rounds) ChangeOne(tokens, known);
@@ -125,8 +125,8 @@ class Mutation {
     return changed;
   }
 
-  /// A protobuf message with other fields, here or further inside; `numbers` and `known` are of fields that it may
-  /// have.
+  /// Changes the fields of a protobuf message or of one nested in it; `numbers` and `known` are field numbers and
+  /// contents that it may have.
   std::string Message(std::string_view text, std::span<const uint32_t> numbers, Texts known) {
     std::vector<WireField> fields = FieldsOf(text);
     if (fields.empty()) return OneIn(2) && !known.empty() ? known[Below(known.size())] : Bytes(std::string(text));
@@ -168,7 +168,7 @@ class Mutation {
     return MessageOf(fields);
   }
 
-  /// A table of little-endian words of 2 or 4 bytes, as FlatBuffers have: offsets that lead elsewhere.
+  /// Changes a table of little-endian words of 2 or 4 bytes, as FlatBuffers have: offsets that lead elsewhere.
   std::string Words(std::string text) {
     for (size_t rounds = 1 + Below(3); rounds > 0; --rounds) {
       const size_t width = OneIn(3) ? 2 : 4;
@@ -185,7 +185,7 @@ class Mutation {
   }
 
  private:
-  // Of a packed field.
+  // Returns the content of a packed field.
   std::string Numbers() {
     std::string numbers;
     for (size_t i = Below(4); i > 0; --i) AppendVarint(Number(), numbers);
@@ -222,7 +222,8 @@ class Mutation {
   std::minstd_rand random_;
 };
 
-/// What LLVMFuzzerCustomMutator is to return: libFuzzer's own mutation now and then, else `mutate(mutation, input)`.
+/// Returns the result of LLVMFuzzerCustomMutator: now and then libFuzzer's own mutation, otherwise `mutate(mutation,
+/// input)`.
 template <typename Mutate>
 size_t MutateInput(uint8_t* data, size_t size, size_t max_size, unsigned seed, Mutate&& mutate) {
   Mutation mutation(seed);
@@ -233,7 +234,7 @@ size_t MutateInput(uint8_t* data, size_t size, size_t max_size, unsigned seed, M
   return text.size();
 }
 
-/// The same for inputs of tokens between `separators`, of which `known` are some.
+/// Mutates an input of tokens between `separators`; `known` are some tokens of the format.
 inline size_t MutateTokens(uint8_t* data, size_t size, size_t max_size, unsigned seed, std::string_view separators,
                            Texts known) {
   return MutateInput(data, size, max_size, seed, [&](Mutation& mutation, const std::string& text) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What programs say of lines that locate_nans watches, with operands of any number, type and shape: a line of text, and
-// behind it what the operands are made of.
+// Fuzzes the text by which programs describe lines that locate_nans watches, with operands of any number, type and
+// shape: an input is a line of text, followed by bytes for the operands.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <cstring>
@@ -17,10 +17,10 @@
 namespace callout::fuzz {
 namespace {
 
-using internal::LocatedNansText;
+using internal::LocatedNansPayload;
 using internal::TestBuffer;
 
-constexpr size_t kMostOperands = 16;  // more of them find nothing
+constexpr size_t kMostOperands = 16;  // more operands find nothing new
 constexpr size_t kMostRank = 4;
 constexpr size_t kMostText = 1 << 16;
 
@@ -31,20 +31,20 @@ DType AnyType(FuzzedDataProvider& data) {
   return data.PickValueInArray(kTypes);
 }
 
-// What the operand of that number has in a program of Callout's own: what comes later is reached only by such.
-DType Expected(const LocatedNansText& text, size_t operand) {
-  if (operand < text.num_live) return DType::kBool;
-  return operand < text.num_live + text.operations.size() + text.num_inputs ? DType::kFloat32 : DType::kInt32;
+// Returns the type that operand `operand` has in a program of Callout's own: only such operands get past the checks.
+DType Expected(const LocatedNansPayload& text, size_t operand) {
+  if (operand < text.num_live()) return DType::kBool;
+  return operand < text.num_live() + text.operations.size() + text.num_inputs() ? DType::kFloat32 : DType::kInt32;
 }
 
-// The lanes in front have the same extents in all operands, unless one is to be wrong.
-TestBuffer Operand(const LocatedNansText& text, size_t operand, const std::vector<int64_t>& lanes,
+// Creates an operand. The leading lane axes have the same extents in all operands, except in a deliberately wrong one.
+TestBuffer Operand(const LocatedNansPayload& text, size_t operand, const std::vector<int64_t>& lanes,
                    FuzzedDataProvider& data) {
   const bool is_wrong = data.ConsumeIntegralInRange(0, 15) == 0;
   const DType dtype = is_wrong ? AnyType(data) : Expected(text, operand);
   std::vector<int64_t> dims;
   for (size_t i = 0; i < lanes.size(); ++i) {
-    if ((text.lane_masks[operand] >> i & 1U) != 0) dims.push_back(lanes[i]);
+    if ((text.masks[operand] >> i & 1U) != 0) dims.push_back(lanes[i]);
   }
   if (is_wrong && data.ConsumeBool()) dims.clear();
   for (auto more = data.ConsumeIntegralInRange<size_t>(0, kMostRank - 1); more > 0 && dims.size() < 2 * kMostRank;
@@ -67,11 +67,11 @@ TestBuffer Operand(const LocatedNansText& text, size_t operand, const std::vecto
   return buffer;
 }
 
-void Look(const LocatedNansText& text, internal::Callback& nans, FuzzedDataProvider& data) {
-  std::vector<int64_t> lanes(static_cast<size_t>(text.num_extents));
+void Look(const LocatedNansPayload& text, internal::Callback& nans, FuzzedDataProvider& data) {
+  std::vector<int64_t> lanes(static_cast<size_t>(text.extents));
   for (int64_t& extent : lanes) extent = data.ConsumeIntegralInRange<int64_t>(0, lanes.size() > kMostRank ? 1 : 3);
   std::vector<TestBuffer> operands;
-  for (size_t i = 0; i < text.lane_masks.size(); ++i) operands.push_back(Operand(text, i, lanes, data));
+  for (size_t i = 0; i < text.masks.size(); ++i) operands.push_back(Operand(text, i, lanes, data));
   if (!operands.empty() && data.ConsumeIntegralInRange(0, 15) == 0) operands.pop_back();
   std::vector<callout_buffer> views;
   size_t rank = 0;
@@ -95,13 +95,13 @@ void Look(const LocatedNansText& text, internal::Callback& nans, FuzzedDataProvi
 void Try(std::string_view bytes) {
   const size_t end = bytes.find('\n');
   const std::string_view payload = bytes.substr(0, end);
-  const Result<LocatedNansText> text = internal::ParseLocatedNans(payload);
-  const Result<std::shared_ptr<internal::Callback>> nans = internal::MakeLocatedNansOf("nans", payload);
+  const Result<LocatedNansPayload> text = internal::ParseLocatedNans(payload);
+  const Result<std::shared_ptr<internal::Callback>> nans = internal::MakeLocatedNans("nans", payload);
   CALLOUT_CHECK(text.ok() == nans.ok(), "a text that can be read, and of which nothing can be made");
-  if (!text.ok() || text->lane_masks.size() > kMostOperands || end == std::string_view::npos) return;
-  internal::SetLocatedNansReporter([](std::string_view line, std::string_view said) {
-    CALLOUT_CHECK(said.find(line) != std::string_view::npos, "a report without its line");
-    CALLOUT_CHECK(said.size() < kMostText + 2 * 4096, "a report that grows beyond its text");
+  if (!text.ok() || text->masks.size() > kMostOperands || end == std::string_view::npos) return;
+  internal::SetLocatedNansReporter([](std::string_view line, std::string_view attributes) {
+    CALLOUT_CHECK(attributes.find(line) != std::string_view::npos, "a report without its line");
+    CALLOUT_CHECK(attributes.size() < kMostText + 2 * 4096, "a report that grows beyond its text");
     return line.size() % 2 == 0 ? internal::Reported::kTaken : internal::Reported::kRefused;
   });
   bytes.remove_prefix(end + 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command's .npy files.
+// Fuzzes the command's .npy files.
 #include "fuzz.h"
 #include "npy.h"
 #include "npy_mutation.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutations of .npy files: a header of another text, with its length, and as many bytes behind it as before.
+// Mutations of .npy files: another text in the header, with its length, and the same number of bytes behind it.
 #pragma once
 
 #include <string>

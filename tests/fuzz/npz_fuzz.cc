@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command's .npz files.
+// Fuzzes the command's .npz files.
 #include "npz.h"
 
 #include <sys/mman.h>

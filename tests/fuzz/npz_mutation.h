@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutations of .npz files: archives of changed .npy files, packed again, so that sizes and checksums fit.
+// Mutations of .npz files: archives of mutated .npy files, packed again, so that sizes and checksums are valid.
 #pragma once
 
 #include <zlib.h>
@@ -16,7 +16,7 @@
 
 namespace callout::fuzz {
 
-/// A file of an archive that stores it as it is.
+/// A file of an archive that is stored without compression.
 struct StoredFile {
   std::string name;
   std::string bytes;
@@ -28,7 +28,7 @@ inline std::string LittleEndian(uint64_t value, size_t width) {
   return bytes;
 }
 
-/// Those in front of the first that is not stored. Format: PKWARE's APPNOTE 6.3.10, 4.3.7.
+/// Returns the files before the first compressed one. Format: PKWARE's APPNOTE 6.3.10, 4.3.7.
 inline std::vector<StoredFile> StoredFilesOf(std::string_view archive) {
   constexpr size_t kHeader = 30;
   std::vector<StoredFile> files;
@@ -47,12 +47,12 @@ inline std::vector<StoredFile> StoredFilesOf(std::string_view archive) {
   return files;
 }
 
-/// APPNOTE 4.3.7, 4.3.12 and 4.3.16.
+/// Packs an archive: APPNOTE 4.3.7, 4.3.12 and 4.3.16.
 inline std::string ArchiveOf(const std::vector<StoredFile>& files) {
   std::string archive, directory;
   for (const auto& [name, bytes] : files) {
     const uint64_t sum = crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size()));
-    // Version, flags, method, time and date; then what both headers have.
+    // Version, flags, method, time and date, followed by the fields that both headers have.
     const std::string common = LittleEndian(20, 2) + LittleEndian(0, 8) + LittleEndian(sum, 4) +
                                LittleEndian(bytes.size(), 4) + LittleEndian(bytes.size(), 4) +
                                LittleEndian(name.size(), 2) + LittleEndian(0, 2);

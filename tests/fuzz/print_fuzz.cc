@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The prints that programs carry in their names.
+// Fuzzes the prints that programs embed in names.
 #include <string>
 #include <vector>
 
@@ -17,7 +17,7 @@ void callout::fuzz::Try(std::string_view bytes) {
   for (const internal::LayoutPiece& piece : print->layout) {
     if (piece.kind == internal::LayoutPiece::Kind::kBreak) indent += piece.number;
   }
-  constexpr size_t kMostBlanks = 1 << 20;  // megabytes of them find nothing
+  constexpr size_t kMostBlanks = 1 << 20;  // megabytes of blanks find nothing new
   if (indent > kMostBlanks) return;
   for (const char* leaf : {"1", "[1. 2.\n 3. 4.]"}) {
     (void)internal::LayOut(print->layout, std::vector<std::string>(print->num_leaves, leaf));
@@ -26,7 +26,7 @@ void callout::fuzz::Try(std::string_view bytes) {
 
 namespace {
 
-// Of which prints are made.
+// Pieces of prints.
 constexpr const char* kPieces[] = {"1",
                                    "1;",
                                    ";",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Program files: MLIR text and bytecode, portable artifacts, files of jax.export.
+// Fuzzes program files: MLIR text and bytecode, portable artifacts, files of jax.export.
 #include <string>
 
 #include "callout/pjrt/contents.h"
@@ -48,12 +48,12 @@ constexpr const char* kPieces[] = {"module @m {",
                                    ": () -> ()",
                                    "callout.programs 1\n"};
 
-// MLIR's bytecode: behind the version and its producer are sections of a number, a length and bytes. Small numbers
-// there are of one byte, twice and one more.
+// Mutates MLIR bytecode: behind the version and its producer are sections of a number, a length and bytes. A small
+// number takes one byte: twice the number plus one.
 std::string MutateBytecode(Mutation& mutation, const std::string& text) {
   const size_t begin = text.find('\0') + 1;
   size_t at = begin;
-  std::vector<std::pair<size_t, size_t>> sections;  // where their bytes are, and how many
+  std::vector<std::pair<size_t, size_t>> sections;  // offset and size of each section's bytes
   while (begin != 0 && at + 1 < text.size()) {
     const bool is_aligned = (static_cast<unsigned char>(text[at++]) & 0x80U) != 0;
     const auto first = static_cast<unsigned char>(text[at]);

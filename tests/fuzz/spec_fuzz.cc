@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command's SPECs of arrays.
+// Fuzzes the command's SPECs of arrays.
 #include "array_spec.h"
 #include "fuzz.h"
 #include "mutation.h"
 
 void callout::fuzz::Try(std::string_view bytes) {
-  constexpr int64_t kMostElements = 1 << 12;  // larger ones are wanted, but only take time here
+  constexpr int64_t kMostElements = 1 << 12;  // larger arrays are valid, but slow the fuzzer down
   const Result<pjrt::ArrayType> type = tools::ParseArrayType(bytes.substr(0, bytes.find('=')));
   if (type.ok()) {
     const Result<int64_t> elements = tools::ElementCount(*type);

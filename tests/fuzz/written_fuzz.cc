@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files that `callout cat` reads.
+// Fuzzes the files that `callout cat` reads.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ namespace {
 
 using callout::fuzz::Mutation;
 
-// Of lines of JSON and CSV.
+// Pieces of lines in JSON and CSV.
 constexpr const char* kPieces[] = {"name",      "step",
                                    "device",    "run",
                                    "seq",       "time",
@@ -48,7 +48,7 @@ constexpr const char* kPieces[] = {"name",      "step",
                                    "\n",        "\r\n",
                                    "w.0.0",     "w.0",
                                    "w",         "9223372036854775808"};
-// Of events, summaries and tensors, which TensorBoard reads.
+// Field numbers of TensorBoard's events, summaries and tensors.
 constexpr uint32_t kNumbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
 constexpr const char* kTexts[] = {"scalars", "histograms", "images", "text", "callout", "brain.Event:2", "", "\x01"};
 
@@ -65,9 +65,9 @@ void AppendChecked(std::string_view bytes, std::string& to) {
   to.append(bytes).append(reinterpret_cast<const char*>(&masked), sizeof(masked));
 }
 
-// One of a file's records has another message, with its length and checksums. Empty if these are no records.
+// Replaces the message of one record in a file, with its length and checksums. Empty if the text has no records.
 std::string MutateEvents(Mutation& mutation, std::string_view text) {
-  constexpr size_t kAround = 16;  // length, its checksum, and that of the message
+  constexpr size_t kAround = 16;  // bytes of the length and the two checksums
   std::vector<std::string> messages;
   for (size_t at = 0; at < text.size();) {
     if (text.size() - at < kAround) return {};

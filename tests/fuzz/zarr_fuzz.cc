@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What zarr.json says of arrays that a sink goes on with.
+// Fuzzes the zarr.json of arrays that a sink appends to.
 #include "fuzz.h"
 #include "mutation.h"
 #include "sinks/arrays/zarr_array.h"

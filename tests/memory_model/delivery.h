@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// src/core/delivery as it is, compiled for a model: the queue, the wakeup and the delivery thread. Records have no
-// site, since they are of kind kLost, which the thread pops and destroys; what destroys them is what counts them here.
+// Compiles the unchanged src/core/delivery for a model: the queue, the wakeup and the delivery thread. Records have no
+// site, because their kind is kLost, which the thread pops and destroys; here, the destructor of records counts them.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ using WhenFull = internal::BoundedQueue::WhenFull;
 inline constexpr size_t kHalfChunk = 40000;  // the second such record needs a new chunk
 inline constexpr auto kForever = std::chrono::steady_clock::time_point::max();
 
-/// What a record carries: a plain variable, so that whoever reads it without an order behind its writer is a data race.
+/// The content of a record: a plain variable, so that a reader that is not ordered after its writer is a data race.
 struct Payload {
   rl::var<int> value;
-  bool is_consumed = false;  // as the model sees it, in no thread's time
+  bool is_consumed = false;  // seen by the model outside of any thread's time
 };
 
-/// Wakes who waits for records to be consumed.
+/// Wakes the threads that wait until records are consumed.
 struct Consumed {
   std::mutex lock;
   std::condition_variable_any changed;
@@ -39,8 +39,8 @@ struct Consumed {
 };
 inline Consumed* g_consumed = nullptr;
 
-/// Suites of one queue, its thread and some producers. Each Push makes a record that counts `charged` against the
-/// queue's capacity and takes `bytes` more of its memory than it needs.
+/// Suites of one queue, its delivery thread and some producers. Each Push makes a record that counts `charged` against
+/// the queue's capacity and takes `bytes` more of the queue's memory than the record needs.
 template <typename Suite, int kThreads, int kStarts = 1>
 struct DeliverySuite : rl::test_suite<Suite, kThreads> {
   static constexpr size_t dynamic_thread_count = kStarts;
@@ -51,7 +51,7 @@ struct DeliverySuite : rl::test_suite<Suite, kThreads> {
   BoundedQueue* queue = nullptr;
   std::vector<std::unique_ptr<Payload>> payloads;
   uint64_t capacity = uint64_t{1} << 40;
-  // A batch that finds nothing, since an earlier record is not committed yet, gives the others a turn.
+  // A batch may find nothing because an earlier record is not committed yet; the yield then gives other threads a turn.
   BatchGate gate = {.enter = [] { return true; }, .leave = [] { rl::yield(1, Here(__FILE__, __LINE__)); }};
 
   void before() {
@@ -69,7 +69,7 @@ struct DeliverySuite : rl::test_suite<Suite, kThreads> {
     payloads.clear();
   }
 
-  /// As Delivery::PushTo.
+  /// Pushes a record by the steps of Delivery::PushTo.
   BoundedQueue::Outcome Push(int value, uint64_t charged = 1, size_t bytes = 0,
                              WhenFull when_full = WhenFull::kGiveUp) {
     RecordHeader* record = nullptr;
@@ -96,11 +96,11 @@ struct DeliverySuite : rl::test_suite<Suite, kThreads> {
 
 namespace callout::internal {
 
-// For Relacy's histories.
+// Prints a state in Relacy's histories.
 inline std::ostream& operator<<(std::ostream& out, RecordState state) { return out << static_cast<uint32_t>(state); }
 inline std::ostream& operator<<(std::ostream& out, Rest rest) { return out << static_cast<uint32_t>(rest); }
 
-// What src/core/delivery needs of other folders.
+// Definitions that src/core/delivery needs from other folders.
 ForkMutex::ForkMutex() = default;
 ForkMutex::~ForkMutex() = default;
 
@@ -118,7 +118,7 @@ void FreePooled(void* memory) {
   size_t bytes = 0;
   std::memcpy(&bytes, block, sizeof(bytes));
   model::Live::DestroyWithin(memory, bytes);
-  std::memset(memory, 0xDD, kUsed);  // Relacy sees who uses an atomic of it
+  std::memset(memory, 0xDD, kUsed);  // Relacy reports any use of an atomic in this memory
   std::free(block);
 }
 
@@ -149,5 +149,9 @@ int64_t SteadyNanoseconds() { return 0; }
 double TicksToNanoseconds(uint64_t ticks) { return static_cast<double>(ticks); }
 std::atomic<int64_t>& LiveCounter(LiveKind /*kind*/) { std::abort(); }
 bool ProcessIsForkedChild() { return false; }
+void NameThisThread(const char* /*name*/) {}
+void WakeOnTime() {}
 
 }  // namespace callout::internal
+
+callout::Status callout::Status::WithMessage(std::string /*message*/) const { return *this; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The delivery thread with its queue: every record arrives, whenever the thread rests, is parked or is stopped.
+// Models of the delivery thread with its queue: every record arrives, even if the thread sleeps, is parked or is
+// stopped.
 #pragma once
 
 #include "delivery.h"
@@ -20,8 +21,8 @@ struct ThreadTakesRecords : DeliverySuite<ThreadTakesRecords, 3> {
   }
 };
 
-// A barrier.
-struct WaitForSeesWhatWasDelivered : DeliverySuite<WaitForSeesWhatWasDelivered, 1> {
+// Models a barrier.
+struct WaitForSeesDeliveredRecords : DeliverySuite<WaitForSeesDeliveredRecords, 1> {
   void thread(unsigned /*index*/) {
     delivery->Start();
     Push(1);
@@ -44,10 +45,10 @@ struct ParkingLosesNoRecord : DeliverySuite<ParkingLosesNoRecord, 2, 3> {
   }
 };
 
-// As Delivery::Shutdown: what the thread has left is for whoever stopped it, which is the consumer then.
+// Models Delivery::Shutdown: the thread that stopped the delivery thread becomes the consumer of its records.
 struct StoppedThreadLeavesItsQueueAlone : DeliverySuite<StoppedThreadLeavesItsQueueAlone, 2, 3> {
   void after() {
-    delivery.reset();  // a late record goes with the queue
+    delivery.reset();  // a late record is destroyed with the queue
     DeliverySuite::after();
   }
   void thread(unsigned index) {
@@ -65,7 +66,7 @@ struct StoppedThreadLeavesItsQueueAlone : DeliverySuite<StoppedThreadLeavesItsQu
 
 inline void AddDeliveryModels(std::vector<Model>& models) {
   models.push_back(Sampled<ThreadTakesRecords>("ThreadTakesRecords", 3000));
-  models.push_back(Searched<WaitForSeesWhatWasDelivered>("WaitForSeesWhatWasDelivered", 1, Weakened::kAll));
+  models.push_back(Searched<WaitForSeesDeliveredRecords>("WaitForSeesDeliveredRecords", 1, Weakened::kAll));
   models.push_back(Searched<ParkingLosesNoRecord>("ParkingLosesNoRecord", 1, Weakened::kAll));
   models.push_back(Sampled<ParkingLosesNoRecord>("ParkingLosesNoRecordSampled", 10000));
   models.push_back(Sampled<StoppedThreadLeavesItsQueueAlone>("StoppedThreadLeavesItsQueueAlone", 10000));

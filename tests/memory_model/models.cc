@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks the lock-free parts of src/ with Relacy (Vyukov, 2008), which executes them in every order that the memory
-// model of C++ allows, within bounds. Usage: memory_model [TIMES], which samples so many times as many executions.
+// model of C++ allows, within bounds. Usage: memory_model [TIMES], which multiplies the number of sampled executions by
+// TIMES.
 #include "delivery_models.h"
 #include "protocol_models.h"
 #include "queue_models.h"
 
 int main(int argc, char** argv) {
-  using namespace callout::model;  // NOLINT: this is all there is
+  using namespace callout::model;  // NOLINT: the program has no other names
   std::vector<Model> models;
   AddQueueModels(models);
   AddDeliveryModels(models);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Protocols between two threads of files that cannot be compiled for a model, since they use thread-local variables,
+// Protocols between two threads of files that cannot be compiled for a model, because they use thread-local variables,
 // CUDA or Python. Each step names the operation of the source that it stands for; whoever changes one changes the
 // other.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace callout::model {
 
-// src/core/profile/recorder.cc: Stop owns the events once no thread is inside RecordEvent.
-struct RecordingIsTakenWhenNobodyWritesIt : rl::test_suite<RecordingIsTakenWhenNobodyWritesIt, 2> {
+// src/core/profile/recorder.cc: Stop owns the events when no thread is inside RecordEvent.
+struct RecordingIsTakenWithoutWriters : rl::test_suite<RecordingIsTakenWithoutWriters, 2> {
   std::atomic<uint32_t> session;  // g_profile_session
   std::atomic<bool> busy;         // ThreadLog::busy
   rl::var<int> log;
@@ -35,7 +35,7 @@ struct RecordingIsTakenWhenNobodyWritesIt : rl::test_suite<RecordingIsTakenWhenN
   }
 };
 
-// src/cuda/taps: a record of a device starts the drainer's thread or is seen by Park.
+// src/cuda/taps: a record of a device starts the drainer's thread, or Park sees the record.
 struct ParkedDrainerIsStarted : rl::test_suite<ParkedDrainerIsStarted, 2> {
   std::atomic<uint64_t> outstanding;  // TapDrainer::outstanding
   std::atomic<bool> running;          // DeviceTaps::running_
@@ -54,8 +54,9 @@ struct ParkedDrainerIsStarted : rl::test_suite<ParkedDrainerIsStarted, 2> {
   void after() { RL_ASSERT(starts > 0); }
 };
 
-// src/cuda/taps/tap_device.cc: who hands a slot on sees what described it, and what the device wrote behind it.
-struct SlotIsReadWhenItHasArrived : rl::test_suite<SlotIsReadWhenItHasArrived, 3> {
+// src/cuda/taps/tap_device.cc: the thread that hands a slot on sees its description and the bytes that the device
+// wrote.
+struct SlotIsReadAfterItsArrival : rl::test_suite<SlotIsReadAfterItsArrival, 3> {
   std::atomic<int> state;         // TapDevice::Entry::state
   std::atomic<uint32_t> arrived;  // TapSlot::arrived
   rl::var<int> description;
@@ -79,8 +80,9 @@ struct SlotIsReadWhenItHasArrived : rl::test_suite<SlotIsReadWhenItHasArrived, 3
   }
 };
 
-// python/src/gil.cc: who enters, or lets go of a reference, is counted by CloseInterpreter or finds the door shut.
-struct NobodyEntersAClosedInterpreter : rl::test_suite<NobodyEntersAClosedInterpreter, 2> {
+// python/src/gil.cc: CloseInterpreter counts each thread that enters or drops a reference, or that thread finds the
+// interpreter closed.
+struct NoThreadEntersAClosedInterpreter : rl::test_suite<NoThreadEntersAClosedInterpreter, 2> {
   std::atomic<int> inside;   // g_inside
   std::atomic<bool> closed;  // g_closed
   rl::var<int> interpreter;
@@ -99,31 +101,30 @@ struct NobodyEntersAClosedInterpreter : rl::test_suite<NobodyEntersAClosedInterp
   }
 };
 
-// src/core/callbacks/in_flight.cc: a thread that adds a slot, or takes one that it finds, tells the watchdog or is
-// found.
-struct ThreadsThatCallAreToldOf : rl::test_suite<ThreadsThatCallAreToldOf, 3> {
-  std::atomic<int> slots;  // g_slots
-  std::atomic<int> told;   // g_on_new_thread
-  int found = 0;           // by TakeSlot
+// src/core/callbacks/in_flight.cc: a thread that adds or takes a slot notifies the watchdog, or the watchdog finds it.
+struct CallingThreadsAreReported : rl::test_suite<CallingThreadsAreReported, 3> {
+  std::atomic<int> slots;     // g_slots
+  std::atomic<int> listener;  // g_on_new_thread
+  int found = 0;              // by TakeSlot
   int tellings = 0;
 
   void thread(unsigned index) {
     if (index == 0) {  // WhenThreadsCall
-      told.store(1, std::memory_order_seq_cst);
+      listener.store(1, std::memory_order_seq_cst);
       if (slots.load(std::memory_order_seq_cst) != 0) ++tellings;
       return;
     }
-    if (index == 1) slots.fetch_add(1, std::memory_order_seq_cst);         // TakeSlot, a new one
-    if (index == 2 && slots.load(std::memory_order_seq_cst) == 0) return;  // TakeSlot, none to be found
+    if (index == 1) slots.fetch_add(1, std::memory_order_seq_cst);         // TakeSlot, if it adds a slot
+    if (index == 2 && slots.load(std::memory_order_seq_cst) == 0) return;  // TakeSlot, if it finds none
     ++found;
-    if (told.load(std::memory_order_seq_cst) == 1) ++tellings;  // SlotOwner
+    if (listener.load(std::memory_order_seq_cst) == 1) ++tellings;  // SlotOwner
   }
   void after() { RL_ASSERT(found == 0 || tellings > 0); }
 };
 
-// python/src/jit_errors.cc: a thread that finds our function in a slot knows the one that it stands for.
+// python/src/jit_errors.cc: a thread that finds our function in a slot knows the function that it replaces.
 struct WrappedCallIsKnown : rl::test_suite<WrappedCallIsKnown, 2> {
-  std::atomic<int> slot;   // the jitted function's
+  std::atomic<int> slot;   // the jitted function's slot
   std::atomic<int> known;  // g_jaxlib_call
 
   void thread(unsigned index) {
@@ -137,15 +138,15 @@ struct WrappedCallIsKnown : rl::test_suite<WrappedCallIsKnown, 2> {
   }
 };
 
-// src/cuda/taps/device_taps.cc: Close is seen by who waits in HandOver, or notifies it.
-struct ClosingEndsHandOver : rl::test_suite<ClosingEndsHandOver, 2> {
+// src/cuda/taps/device_taps.cc: a thread that waits in Flush sees Close, or Close notifies it.
+struct ClosingEndsFlush : rl::test_suite<ClosingEndsFlush, 2> {
   std::atomic<bool> closed;  // DeviceTaps::closed_
   std::atomic<int> waiters;  // DeviceTaps::waiters_
   std::mutex mutex;
   std::condition_variable_any progress;
 
   void thread(unsigned index) {
-    if (index == 0) {  // HandOver
+    if (index == 0) {  // Flush
       mutex.lock();
       waiters.fetch_add(1, std::memory_order_seq_cst);
       while (!closed.load(std::memory_order_acquire)) progress.wait(mutex);
@@ -162,8 +163,8 @@ struct ClosingEndsHandOver : rl::test_suite<ClosingEndsHandOver, 2> {
   }
 };
 
-// src/core/ffi/lanes.cc: LaneCall::Help and Wait; who waits sees what all lanes wrote.
-struct LanesAreWaitedFor : rl::test_suite<LanesAreWaitedFor, 2> {
+// src/core/ffi/lanes.cc, LaneCall::Help and Wait: the waiting thread sees the results of all lanes.
+struct AllLanesAreAwaited : rl::test_suite<AllLanesAreAwaited, 2> {
   std::atomic<int64_t> next;
   std::atomic<int64_t> done;
   rl::var<int> results[2];
@@ -184,22 +185,22 @@ struct LanesAreWaitedFor : rl::test_suite<LanesAreWaitedFor, 2> {
   }
 };
 
-// src/core/delivery/tap_site.h as it is: of two threads, one takes the interval, and both use the same state of the
-// device.
-struct OneRecordAnIntervalIsAdmitted : rl::test_suite<OneRecordAnIntervalIsAdmitted, 2> {
+// Compiles the unchanged src/core/delivery/tap_site.h: of two threads, one takes the interval, and both use the same
+// state of the device.
+struct OneRecordPerIntervalIsAdmitted : rl::test_suite<OneRecordPerIntervalIsAdmitted, 2> {
   std::optional<internal::Throttle> throttle;
   int admitted = 0;
 
   void before() {
     Live::ForgetAll();
-    internal::TapAttributes said;
-    said.min_interval_ns = int64_t{1} << 40;
-    throttle.emplace(said);
+    internal::TapAttributes attributes;
+    attributes.min_interval_ns = int64_t{1} << 40;
+    throttle.emplace(attributes);
   }
   void thread(unsigned /*index*/) { admitted += throttle->Admit(0) ? 1 : 0; }
   void after() {
     RL_ASSERT(admitted == 1);
-    RL_ASSERT(throttle->TakeUnsent(0) == 1);
+    RL_ASSERT(throttle->TakeSkipped(0) == 1);
     throttle.reset();
   }
 };
@@ -209,15 +210,15 @@ inline void AddProtocolModels(std::vector<Model>& models) {
     models.push_back(Searched<Suite>(name, 3, notices));
   };
   constexpr Weakened kSequential = Weakened::kSequentialConsistency;
-  add.operator()<RecordingIsTakenWhenNobodyWritesIt>("RecordingIsTakenWhenNobodyWritesIt", kSequential);
+  add.operator()<RecordingIsTakenWithoutWriters>("RecordingIsTakenWithoutWriters", kSequential);
   add.operator()<ParkedDrainerIsStarted>("ParkedDrainerIsStarted", kSequential);
-  add.operator()<SlotIsReadWhenItHasArrived>("SlotIsReadWhenItHasArrived", Weakened::kAll);
-  add.operator()<NobodyEntersAClosedInterpreter>("NobodyEntersAClosedInterpreter", kSequential);
-  add.operator()<ThreadsThatCallAreToldOf>("ThreadsThatCallAreToldOf", kSequential);
+  add.operator()<SlotIsReadAfterItsArrival>("SlotIsReadAfterItsArrival", Weakened::kAll);
+  add.operator()<NoThreadEntersAClosedInterpreter>("NoThreadEntersAClosedInterpreter", kSequential);
+  add.operator()<CallingThreadsAreReported>("CallingThreadsAreReported", kSequential);
   add.operator()<WrappedCallIsKnown>("WrappedCallIsKnown", Weakened::kAll);
-  add.operator()<ClosingEndsHandOver>("ClosingEndsHandOver", Weakened::kNothing);
-  add.operator()<LanesAreWaitedFor>("LanesAreWaitedFor", Weakened::kAll);
-  add.operator()<OneRecordAnIntervalIsAdmitted>("OneRecordAnIntervalIsAdmitted", Weakened::kNothing);
+  add.operator()<ClosingEndsFlush>("ClosingEndsFlush", Weakened::kNothing);
+  add.operator()<AllLanesAreAwaited>("AllLanesAreAwaited", Weakened::kAll);
+  add.operator()<OneRecordPerIntervalIsAdmitted>("OneRecordPerIntervalIsAdmitted", Weakened::kNothing);
 }
 
 }  // namespace callout::model

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The queue and the wakeup with the smallest consumer there can be: it never naps, or once before it sleeps, so that a
-// lost wakeup is a deadlock.
+// Models of the queue and the wakeup with the smallest possible consumer: it waits with a time limit at most once
+// before it sleeps, so that a lost wakeup is a deadlock.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace callout::model {
 
-/// Thread 0 consumes until `records` are, the others produce.
+/// Thread 0 consumes until it has `records` records; the other threads produce.
 template <typename Suite, int kThreads>
 struct QueueSuite : DeliverySuite<Suite, kThreads> {
   std::optional<internal::Wakeup> wakeup;
   std::optional<BoundedQueue> own;
   uint64_t last_ticket = 0;
-  bool naps = false;
+  bool backoff = false;
 
   void before() {
     DeliverySuite<Suite, kThreads>::before();
@@ -30,10 +30,10 @@ struct QueueSuite : DeliverySuite<Suite, kThreads> {
     DeliverySuite<Suite, kThreads>::after();
   }
 
-  // As DeliveryThread::Run and DrainQueue.
+  // Consumes by the steps of DeliveryThread::Run and DrainQueue.
   void Consume(uint64_t records) {
     while (own->delivered() < records) {
-      if (naps && !own->HasWork()) wakeup->Nap(internal::Naps::kShortest);
+      if (backoff && !own->HasWork()) wakeup->TimedWait(internal::IdleBackoff::kShortest);
       if (!own->HasWork()) wakeup->Sleep([this] { return own->HasWork(); });
       bool progress = false;
       while (RecordHeader* record = own->Peek()) {
@@ -45,7 +45,7 @@ struct QueueSuite : DeliverySuite<Suite, kThreads> {
         own->PublishRoom();
       }
       own->PublishProgress();
-      if (!progress) rl::yield(1, callout::model::Here(__FILE__, __LINE__));  // a record before it is not committed
+      if (!progress) rl::yield(1, callout::model::Here(__FILE__, __LINE__));  // an earlier record is not committed yet
     }
   }
 };
@@ -67,13 +67,13 @@ struct ProducersWaitForRoom : QueueSuite<ProducersWaitForRoom, 3> {
   }
 };
 
-// With a capacity of 1, each push but the first of an empty queue ends a nap.
-struct NapsLoseNoWakeup : ProducersWaitForRoom {
-  NapsLoseNoWakeup() { naps = true; }
+// With a capacity of 1, each push except the first of an empty queue ends a timed wait.
+struct TimedWaitsLoseNoWakeup : ProducersWaitForRoom {
+  TimedWaitsLoseNoWakeup() { backoff = true; }
 };
 
-struct ClosingReleasesWhoWaits : QueueSuite<ClosingReleasesWhoWaits, 2> {
-  ClosingReleasesWhoWaits() { capacity = 1; }
+struct ClosingReleasesWaiters : QueueSuite<ClosingReleasesWaiters, 2> {
+  ClosingReleasesWaiters() { capacity = 1; }
   void thread(unsigned index) {
     if (index == 0) {
       own->Close();
@@ -96,8 +96,8 @@ inline void AddQueueModels(std::vector<Model>& models) {
       Sampled<QueueKeepsOrderAndWakesItsConsumer>("QueueWakesItsConsumer", 5000, Weakened::kSequentialConsistency));
   models.push_back(Searched<ProducersWaitForRoom>("ProducersWaitForRoom", 0, Weakened::kSequentialConsistency));
   models.push_back(Sampled<ProducersWaitForRoom>("ProducersWaitForRoomSampled", 5000));
-  models.push_back(Sampled<NapsLoseNoWakeup>("NapsLoseNoWakeup", 5000, Weakened::kSequentialConsistency));
-  models.push_back(Searched<ClosingReleasesWhoWaits>("ClosingReleasesWhoWaits", 2, Weakened::kNothing));
+  models.push_back(Sampled<TimedWaitsLoseNoWakeup>("TimedWaitsLoseNoWakeup", 5000, Weakened::kSequentialConsistency));
+  models.push_back(Searched<ClosingReleasesWaiters>("ClosingReleasesWaiters", 2, Weakened::kNothing));
 }
 
 }  // namespace callout::model

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a model is run: all executions with few switches between threads, or a sample of those with many. A model
-// that names orders is also run with weaker ones than the source has, and must notice.
+// Runs a model: all executions with few switches between threads, or a sample of executions with many. A model that
+// names orders is also run with weaker orders than in the source, and must then fail.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Model {
   const char* name;
   bool (*run)(rl::test_params& params);
   rl::test_params params;
-  Weakened notices;  ///< The least that it notices; kNothing: no test of that.
+  Weakened notices;  ///< The least weakening that the model must detect; kNothing: not tested.
 };
 
 template <typename Suite>
@@ -25,7 +25,7 @@ Model MakeModel(const char* name, Weakened notices) {
   return model;
 }
 
-/// All executions in which threads are switched at most `switches` times where they need not be.
+/// Runs all executions with at most `switches` forced switches between threads.
 template <typename Suite>
 Model Searched(const char* name, unsigned switches, Weakened notices) {
   Model model = MakeModel<Suite>(name, notices);
@@ -34,7 +34,7 @@ Model Searched(const char* name, unsigned switches, Weakened notices) {
   return model;
 }
 
-/// `executions` of all, by a fixed seed.
+/// Runs a sample of `executions` executions, by a fixed seed.
 template <typename Suite>
 Model Sampled(const char* name, unsigned executions, Weakened notices = Weakened::kNothing) {
   Model model = MakeModel<Suite>(name, notices);
@@ -43,7 +43,7 @@ Model Sampled(const char* name, unsigned executions, Weakened notices = Weakened
   return model;
 }
 
-/// Swallows what it is given, without memory: Relacy's allocator must not see any.
+/// A stream that drops its input without allocating, because Relacy must not see allocations by its own output.
 inline std::ostream& Nowhere() {
   static struct : std::streambuf {
     int overflow(int character) override { return character; }
@@ -62,7 +62,7 @@ inline bool Run(const Model& model, Weakened weakened, std::ostream& output, uin
   return holds;
 }
 
-/// True if the model holds and, weakened, does not. Prints one line, and the execution that failed.
+/// Returns true if the model holds and fails when weakened. Prints one line, and the execution that failed.
 inline bool Check(const Model& model) {
   uint64_t executions = 0;
   if (!Run(model, Weakened::kNothing, Nowhere(), executions)) {

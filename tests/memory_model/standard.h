@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The atomics, mutexes and condition variables of the standard library as Relacy's, under which a model compiles the
-// sources of src/ as they are: std::atomic, std::mutex and std::condition_variable_any are macros from here on. What is
-// included after this header may include no other header that uses them.
+// Replaces the standard library's atomics, mutexes and condition variables by Relacy's, under which a model compiles
+// the unchanged sources of src/: std::atomic, std::mutex and std::condition_variable_any are macros from here on.
+// Headers included after this one may include no other header that uses them.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@
 #include <utility>
 #include <vector>
 
-// Behind the headers above: it makes macros of words that they use.
+// Relacy is included after the headers above, because it defines macros by names that they use.
 #include <relacy/relacy.hpp>
 
 #undef memory_order_relaxed
@@ -60,7 +60,7 @@
 
 namespace callout::model {
 
-/// What a model is weakened by, to see that it notices.
+/// How much a model is weakened, to see that it fails.
 enum class Weakened { kNothing, kSequentialConsistency, kAll };
 inline Weakened g_weakened = Weakened::kNothing;
 
@@ -82,7 +82,7 @@ inline rl::memory_order Order(std::memory_order order, rl::memory_order without_
   return g_weakened == Weakened::kNothing ? rl::mo_seq_cst : without_sequential_consistency;
 }
 
-/// An atomic that lives. Memory that src/ gives back as bytes may hold some, which Relacy wants to see destroyed.
+/// A list of live atomics. Relacy requires that each is destroyed, even in memory that src/ frees as bytes.
 class Live {
  public:
   Live() : next_(first_) { first_ = this; }
@@ -102,7 +102,7 @@ class Live {
       if (place >= begin && place < begin + bytes) live->~Live();
     }
   }
-  /// An execution that failed leaves everything as it is.
+  /// Empties the list after an execution that failed, which destroys nothing.
   static void ForgetAll() { first_ = nullptr; }
 
  private:
@@ -125,7 +125,7 @@ class model_atomic : private callout::model::Live {
 
  public:
   model_atomic() : model_atomic(T{}) {}
-  model_atomic(T value) {  // NOLINT: implicit, as std::atomic's
+  model_atomic(T value) {  // NOLINT: implicit, like std::atomic's
     value_.store(value, rl::mo_relaxed, callout::model::Here("", 0));
   }
 
@@ -183,7 +183,7 @@ class model_condition {
     Located<Lock> located{lock};
     condition_.wait(located, callout::model::Here(file, line));
   }
-  /// The time is over as soon as the thread gets its turn: Relacy's own timed waits run threads again that have ended.
+  /// Times out as soon as the thread gets its turn: Relacy's own timed waits run threads again that have ended.
   template <typename Lock, typename Time>
   std::cv_status wait_for(Lock& lock, Time /*duration*/, CALLOUT_HERE) {
     lock.unlock();

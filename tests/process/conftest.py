@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole processes with time limits: what happens when one ends, forks, hangs or loads two cores."""
+"""Runs whole processes with time limits, for tests of exit, fork, hangs and load on two cores."""
 
 import dataclasses
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import limited
 import pytest
 
-# Servers on this machine are reached directly.
+# Requests to servers on this machine bypass any proxy.
 os.environ["no_proxy"] = "localhost,127.0.0.1"
 
 _SUPPORT = Path(__file__).parents[1] / "python" / "support"
@@ -57,7 +57,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a Python program, with its output to read from; it is killed at the end at the latest."""
+    """Starts a Python program whose output can be read; the program is killed at the end of the test at the latest."""
     started = []
 
     def start_program(program):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sinks that write files in programs over the devices of two processes, for distributed_worker.py.
+"""Writes files by sinks in programs over the devices of two processes, for distributed_worker.py.
 
-It writes into `seen` what test_distributed.py looks at.
+The functions store in `seen` the content that test_distributed.py checks.
 """
 
 import json

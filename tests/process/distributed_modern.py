@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of modern JAX over the devices of two processes, or of one, for distributed_worker.py.
+"""Runs programs of modern JAX over the devices of two processes, or of one, for distributed_worker.py.
 
-Transformations in a shard_map over Explicit axes, two meshes, mutable arrays, `threaded` and order: all entry points.
+All entry points are used with transformations in a shard_map over Explicit axes, two meshes, mutable arrays, `threaded`
+and order.
 """
 
 import callout
@@ -19,7 +20,7 @@ def like(value):
 
 
 def entries(heard):
-    """Functions that double, and hear what they get."""
+    """Makes functions that double their argument and record it."""
 
     def double(value):
         heard.append(np.asarray(value).tolist())
@@ -61,7 +62,7 @@ CALLOUT_KERNEL(twice);
 
 
 def native_entries(folder):
-    """Those that call no Python function while the program runs."""
+    """Makes functions that call no Python function while the program runs."""
     callout.config.cache_dir = str(folder)
     ffi_calls.register(folder / "libhandlers.so")
     compiled = callout.cpp.load_inline(NATIVE, {"twice": {"vmap_method": "sequential"}}, name="distributed")
@@ -77,7 +78,7 @@ def native_entries(folder):
 
 
 def attempt(run, shards, took):
-    """What each device has in the end and what this process heard, or how the program was refused."""
+    """Returns each device's result and the values that this process received, or the error of the program."""
     try:
         return [shards(run()), took()]
     except Exception as error:  # noqa: BLE001 - the test says which are
@@ -103,7 +104,7 @@ CALLS = ("pure", "io", "ordered io", "buffer", "hcb call", "cpp", "ffi", "debug"
 
 
 def modern(part, folder, seen, took, heard, spread, shards):
-    """Fills `seen` for a part of the entry points, "calls" or the others; what else is passed is the worker's."""
+    """Fills `seen` for a part of the entry points, "calls" or the others; the other arguments are the worker's."""
     devices = np.asarray(jax.devices())
     mesh = jax.sharding.Mesh(devices, "d", axis_types=(AxisType.Explicit,))
     square = jax.sharding.Mesh(devices.reshape(2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of two processes with two CPU devices each: `python distributed_worker.py RANK PORT SCENARIO FOLDER`. With the
-port 0 it is the only one, and has all four devices.
+"""One of two processes with two CPU devices each: `python distributed_worker.py RANK PORT SCENARIO FOLDER`.
 
-Writes what it saw to FOLDER/RANK.json.
+With the port 0, the process is the only one and has all four devices. It writes its findings to FOLDER/RANK.json.
 """
 
 import io
@@ -47,7 +46,7 @@ def fail(value):
 
 
 def took() -> list:
-    """What the callbacks of this process heard since the last time."""
+    """Returns the values that callbacks of this process received since the last call."""
     jax.effects_barrier()
     callout.barrier_wait(60)
     values = list(heard)
@@ -167,7 +166,7 @@ def progress_bars(mesh, x):
 
 
 def varying(mesh, x):
-    """Loops, branches and gradients inside shard_map with `check_vma=True`, over the devices of both processes."""
+    """Runs loops, branches and gradients inside shard_map with `check_vma=True`, over the devices of both processes."""
 
     def fill(_, out, value):
         heard.append(np.array(value).tolist())
@@ -244,7 +243,7 @@ def differentiated(call):
 
 
 def native(mesh, x):
-    """C++ and Numba functions: how often each process calls them, and what becomes of a failure."""
+    """Runs C++ and Numba functions: counts the calls in each process, and records how a failure ends."""
     callout.config.cache_dir = str(FOLDER)
     compiled = callout.cpp.load_inline(CPP, {"twice": {"vmap_method": "sequential"}}, name="distributed")
     last = SingleDeviceSharding(jax.devices()[3])
@@ -384,7 +383,7 @@ def main() -> None:
     if PORT != "0":
         jax.distributed.shutdown()
     if SCENARIO != "works":
-        os._exit(0)  # JAX 0.10 would raise the ordered program's error once more, at exit
+        os._exit(0)  # at exit, JAX 0.10 would raise the ordered program's error again
 
 
 if __name__ == "__main__":

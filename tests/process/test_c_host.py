@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exported programs on a PJRT plugin, in a process of Python's: the host by its C interface, callbacks from Python.
+"""Tests exported programs on a PJRT plugin in a Python process: the host by its C interface, callbacks from Python.
 
-The host's library is the package's, where that was built with its host. Otherwise it is a second core, which knows of
-Python only what is in a capsule.
+The host's library is the package's, if the package was built with its host. Otherwise it is a second core, which knows
+of Python only the content of a capsule.
 """
 
 from pathlib import Path
@@ -80,7 +80,7 @@ host.close()
     assert (done.code, done.out) == (0, expected + "ValueError('no such scale')\n"), done.err
 
 
-def test_executables_keep_the_functions_and_let_go_of_them(run_host):
+def test_executables_keep_and_release_functions(run_host):
     done = run_host("""
 import gc, weakref
 

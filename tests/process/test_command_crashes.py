@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A callback that crashes the command is named, and the command still ends by the signal."""
+"""Tests a callback that crashes the command: the report names it, and the command still ends by the signal."""
 
 import signal
 import subprocess
@@ -33,19 +33,19 @@ CALLOUT_DEFINE_CALLBACK(sigbus, Raise);
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    # Unoptimised: the compiler knows that none of this may be.
+    # Unoptimized, because the compiler knows that these functions have undefined behavior.
     return command.build_library(tmp_path_factory.mktemp("crashes"), LIBRARY, optimization="-O0")
 
 
 @jax.jit
 def calls(x):
-    """Small: it runs on the thread that asks for it."""
+    """A small program, which runs on the thread that calls it."""
     return callout.pure_callback("hook", jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
 
 @jax.jit
 def multiplies(x):
-    """Runs on a thread of XLA's."""
+    """A program that runs on one of XLA's threads."""
     y = x @ x
     return callout.pure_callback("hook", jax.ShapeDtypeStruct(y.shape, y.dtype), y)
 
@@ -72,7 +72,7 @@ def test_a_crash_elsewhere_names_nothing(tmp_path):
     program = command.Program(tmp_path, taps, jax.ShapeDtypeStruct((), jnp.float32))
     arguments = [str(command.COMMAND), "run", str(program.path), "--arg", "-", "--plugin", command.c_api.plugin_path()]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        process.send_signal(signal.SIGSEGV)  # it waits for its argument
+        process.send_signal(signal.SIGSEGV)  # the callback waits for its argument
         _, err = process.communicate()
     assert process.returncode == -signal.SIGSEGV
     assert "in the callback" not in err

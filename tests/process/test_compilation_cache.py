@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX's persistent compilation cache: a second process takes from it what the first one wrote."""
+"""Tests JAX's persistent compilation cache: a second process takes the entries that the first one wrote."""
 
 import importlib.util
 
 import jax
 import pytest
 
-# JAX 0.10 never writes programs that have host callbacks, which is what makes a program wait for Python functions that may
-# use JAX. So there it keeps taps, native functions and numpy_only functions.
+# JAX 0.10 never writes programs that have host callbacks, which make a program wait for Python functions that may use
+# JAX. There, the cache keeps taps, native functions and numpy_only functions.
 KEEPS_HOST_CALLBACKS = tuple(map(int, jax.__version__.split(".")[:2])) >= (0, 11)
 
 SETUP = '''
@@ -66,7 +66,7 @@ def run_it(f, arg, kind="here"):
 
 RUN = "run_it(f, one)"
 
-# kind: (f, argument, does it have a host callback, what is printed at the end)
+# kind: (f, argument, whether it has a host callback, the output at the end)
 KINDS = {
     "tap": ("lambda x: callout.tap(note, x + 1)", "one", False, "out 2.0 got [2.0]"),
     "ordered tap": ("lambda x: callout.tap(note, x + 1, ordered=True)", "one", False, "out 2.0 got [2.0]"),
@@ -148,7 +148,7 @@ def cached(run, tmp_path):
 
 @pytest.fixture(scope="module")
 def two_processes(run, tmp_path_factory):
-    """What each of two processes prints that run all kinds."""
+    """Returns the outputs of two processes that run all kinds."""
     folder = tmp_path_factory.mktemp("cache")
     programs = [f"run_it({f}, {arg}, {kind!r})" for kind, (f, arg, *_) in KINDS.items()]
     outs = [in_cache(run, folder, *programs) for _ in range(2)]
@@ -166,8 +166,8 @@ def test_the_second_process_hits(two_processes, kind):
 
 
 @pytest.mark.slow
-def test_a_hit_calls_the_right_function_whatever_was_defined_and_traced_before(cached):
-    """One function in the first process; in the second, others of its name and module before and around it."""
+def test_a_cache_hit_calls_the_right_function(cached):
+    """The first process has one function; the second has others of its name and module before and around it."""
     define = """
 def make(factor):
     def scale(v): return v * factor

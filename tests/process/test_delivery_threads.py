@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python delivery threads deliver at once: each waits in its function until the other is in its own.
+"""Tests that Python delivery threads deliver concurrently: each waits in its function until the other is in its own.
 
-In processes of their own: a device keeps the thread that it was given with its first tap.
+Each test has a process of its own, because a device keeps the thread that it was given with its first tap.
 """
 
 import pytest
@@ -24,19 +24,19 @@ PROGRAM = """
 TWO_DEVICES = "--xla_force_host_platform_device_count=2"
 
 
-def test_functions_of_two_devices_meet(run):
+def test_functions_of_two_devices_overlap(run):
     done = run(PROGRAM.format(timeout=50), XLA_FLAGS=TWO_DEVICES, CALLOUT_DELIVERY_THREADS="2")
     assert (done.code, done.out, done.err) == (0, "2 devices, 2 threads\n", "")
 
 
-def test_functions_of_one_thread_come_one_after_the_other(run):
-    """What the test above would see of one thread."""
+def test_functions_of_one_thread_run_one_after_the_other(run):
+    """Checks that the test above fails with one delivery thread."""
     done = run(PROGRAM.format(timeout=0.1), XLA_FLAGS=TWO_DEVICES, CALLOUT_DELIVERY_THREADS="1")
     assert done.code == 1
     assert "BrokenBarrierError" in done.err
 
 
-def test_tools_that_trace_and_profile_new_threads_see_functions_of_taps(run):
+def test_tracers_of_new_threads_see_tap_functions(run):
     done = run("""
         import sys, threading
         seen = {"trace": set(), "profile": set()}
@@ -82,13 +82,13 @@ HOST_CALLBACK = """
 """
 
 
-def test_taps_of_host_callback_meet_and_stay_in_order_on_their_device(run):
+def test_taps_of_host_callback_keep_order_on_their_device(run):
     done = run(HOST_CALLBACK.format(timeout=50), XLA_FLAGS=TWO_DEVICES)
     assert (done.code, done.out, done.err) == (0, "2 threads, 64 allowed, [0, 1, 2, 3] [0, 1, 2, 3]\n", "")
 
 
 @pytest.mark.parametrize("how", ["variable", "setting"])
-def test_host_callback_leaves_a_number_of_threads_that_somebody_chose(run, how):
+def test_host_callback_keeps_a_chosen_number_of_threads(run, how):
     chosen = "    callout.config.delivery_threads = 1\n" if how == "setting" else ""
     environment = {"CALLOUT_DELIVERY_THREADS": "1"} if how == "variable" else {}
     done = run(chosen + HOST_CALLBACK.format(timeout=0.1), XLA_FLAGS=TWO_DEVICES, **environment)

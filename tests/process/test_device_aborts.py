@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ends the process inside XLA if nobody guards it, in a process of its own."""
+"""Tests programs that would crash XLA if Callout did not reject them, each in a process of its own."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def program(body):
 
 @pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "ordered"])
 def test_gathering_a_value_that_is_manual(run, ordered):
-    """Replicating an operand with manual sharding: "Check failed: !IsManualLeaf()"."""
+    """Guards against replicating an operand with manual sharding: "Check failed: !IsManualLeaf()"."""
     done = run(
         program(f"""
 over("ab", lambda v: callout.tap(lambda t: seen.append(t.shape), v, ordered={ordered}))(x)
@@ -34,8 +34,8 @@ assert seen == [(2, 2)] * 4, seen
     assert (done.code, done.out) == (0, "alive\n"), done.err
 
 
-def test_a_token_where_the_compiler_has_an_axis(run):
-    """Up to JAX 0.11: "Check failed: buffer != nullptr"."""
+def test_ordered_taps_over_compiler_axes_do_not_abort(run):
+    """Guards against a crash of JAX before 0.12: "Check failed: buffer != nullptr"."""
     done = run(
         program("""
 new = tuple(map(int, jax.__version__.split(".")[:2])) >= (0, 12)
@@ -59,7 +59,7 @@ assert len(seen) == (8 if new else 0), seen
 
 @pytest.mark.parametrize("entry", ["pure_callback", "io_callback"])
 def test_a_failure_on_the_one_device_that_calls(run, entry):
-    """The others wait for its results in a collective, which XLA ends with the process after 40 seconds."""
+    """The other devices wait for the failed one in a collective, whose process XLA ends after 40 seconds."""
     done = run(
         program(f"""
 def boom(_):
@@ -80,7 +80,10 @@ for _ in range(3):
 
 
 def test_without_the_partitioner_there_is_an_error(run, tmp_path):
-    """A jaxlib without the entry point. What XLA cannot place fails with "Side-effect HLO must have sharding"."""
+    """Simulates a jaxlib without the entry point.
+
+    An op that XLA cannot place fails with "Side-effect HLO must have sharding".
+    """
     (tmp_path / "sitecustomize.py").write_text(
         "import jax\nimport jaxlib.xla_client\ndel jaxlib.xla_client.register_custom_call_partitioner\n"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of modern JAX over the devices of two processes: they do what they do in one."""
+"""Tests that programs of modern JAX over the devices of two processes do the same as in one process."""
 
 from collections import Counter
 
@@ -31,7 +31,7 @@ def modern_taps(modern_folder):
 
 @pytest.fixture
 def modern(request, name):
-    """What the two processes saw of the entry point `name`."""
+    """Returns the findings of the two processes for the entry point `name`."""
     return request.getfixturevalue("modern_calls" if name in CALLS else "modern_taps")
 
 
@@ -47,7 +47,7 @@ def taps_alone(modern_folder):
 
 @pytest.fixture
 def one_process(request, name):
-    """What one process with all devices sees."""
+    """Returns the findings of one process with all devices."""
     return request.getfixturevalue("calls_alone" if name in CALLS else "taps_alone")
 
 
@@ -57,7 +57,7 @@ def elements(heard, factor=1):
 
 MODERN = ["pure", "io", "buffer", "tap", "debug", "ordered debug", "threaded"]
 IN_FORMS = [(name, form) for name in MODERN for form in ("scan", "while", "vmap", "remat")]
-IN_FORMS.remove(("io", "remat"))  # refused, as by JAX
+IN_FORMS.remove(("io", "remat"))  # JAX rejects the combination, too
 
 
 @pytest.mark.parametrize(("name", "form"), IN_FORMS)
@@ -70,7 +70,7 @@ def test_transformed_callbacks_in_shard_map_over_explicit_axes(modern, name, for
         if form in ("scan", "while"):
             expected += elements(parts, 2)
         elif form == "remat" and name not in ("pure", "buffer", "threaded"):
-            expected += elements(parts)  # in the second computation, too, as with jax.debug.callback
+            expected += elements(parts)  # the second computation sends them again, as with jax.debug.callback
         assert elements(heard) == expected
         if form == "scan" and name in ("ordered debug", "threaded"):
             assert all(heard.index(part) < heard.index([2 * v for v in part]) for part in parts)
@@ -87,7 +87,7 @@ def test_programs_over_two_meshes_call_in_one_process(modern, name):
 
 
 @pytest.mark.parametrize("name", ["pure", "debug", "ordered debug"])
-def test_what_mutable_arrays_hold_is_heard_in_every_process(modern, name):
+def test_every_process_gets_the_content_of_mutable_arrays(modern, name):
     for rank, parts in enumerate(PARTS):
         results, heard = modern[rank][f"{name} of a mutable array"]
         assert results == [[6 * v for v in part] for part in parts]
@@ -101,18 +101,18 @@ REFUSED = {
     "ordered io in remat": "NotImplementedError",
     "ordered io in vmap": "ValueError",
     "hcb call in vmap": "NotImplementedError",
-}  # in one process, too, and the first three with JAX's own callbacks
+}  # one process rejects them, too, and JAX's own callbacks the first three
 
 
 @pytest.mark.parametrize("name", [*CALLS, *TAPS])
-def test_one_process_refuses_what_the_manual_says(one_process, name):
+def test_one_process_rejects_what_the_manual_lists(one_process, name):
     refused = {key: saw for key, saw in one_process.items() if isinstance(saw, str) and key.startswith(f"{name} in ")}
     assert refused == {key: error for key, error in REFUSED.items() if key.startswith(f"{name} in ")}
 
 
 @pytest.mark.parametrize("form", [*FORMS, "of a mutable array"])
 @pytest.mark.parametrize("name", [*CALLS, *TAPS])
-def test_two_processes_do_what_one_does(modern, one_process, name, form):
+def test_two_processes_match_one(modern, one_process, name, form):
     key = f"{name} {form}"
     if key in REFUSED:
         assert [saw[key] for saw in (*modern, one_process)] == [REFUSED[key]] * 3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exit delivers what is pending, within its time limit, and never crashes."""
+"""Tests that exit delivers pending records within its time limit and never crashes."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_exit_writes_sinks(run, tmp_path):
     assert path.read_text().count("\n") == 1000
 
 
-def test_what_cannot_be_delivered_in_time_is_counted_and_reported(run):
+def test_records_not_delivered_in_time_are_counted_and_reported(run):
     done = run(
         """
         inside = threading.Event()
@@ -60,7 +60,7 @@ def test_what_cannot_be_delivered_in_time_is_counted_and_reported(run):
     assert "1 thread(s) still inside Python callbacks" in done.err
 
 
-def test_ctrl_c_ends_the_wait_at_exit_and_what_was_not_delivered_is_counted(run):
+def test_ctrl_c_ends_the_exit_wait_and_losses_are_counted(run):
     done = run(
         """
         import signal
@@ -96,7 +96,7 @@ SIGTERM = """
 """
 
 
-def test_what_a_signal_handler_raises_ends_the_wait_at_exit_and_nothing_else(run, tmp_path):
+def test_errors_of_signal_handlers_only_end_the_exit_wait(run, tmp_path):
     path = tmp_path / "values.jsonl"
     done = run(
         SIGTERM
@@ -108,13 +108,13 @@ def test_what_a_signal_handler_raises_ends_the_wait_at_exit_and_nothing_else(run
         callout.tap(lambda v: time.sleep(0.02), np.float32(i))
     """
     )
-    assert done.code == 0, done.err  # as if nothing but Python had been interrupted there
+    assert done.code == 0, done.err  # the signal interrupted Python code only
     assert "Traceback" not in done.err
     assert "tap records were not delivered before SystemExit of a signal handler ended the wait" in done.err
     assert len([json.loads(line) for line in path.read_text().splitlines()]) == 300
 
 
-def test_ctrl_c_at_exit_beside_an_asynchronous_program_with_calls(run):
+def test_ctrl_c_at_exit_during_an_asynchronous_program(run):
     done = run("""
         add = callout.options(lambda v: v + np.float32(1), numpy_only=True)
         def busy(v):
@@ -125,7 +125,7 @@ def test_ctrl_c_at_exit_beside_an_asynchronous_program_with_calls(run):
         jax.jit(lambda x: jax.lax.fori_loop(0, 2000000, body, x))(0.0)
         threading.Thread(target=lambda: (time.sleep(0.5), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
     """)
-    assert done.code == 0, done.err  # a thread that is in jaxlib while Python goes away ends the process: 134
+    assert done.code == 0, done.err  # a thread inside jaxlib during finalization would end the process with 134
 
 
 IN_A_LOOP = {
@@ -139,7 +139,7 @@ IN_A_LOOP = {
 
 @pytest.mark.parametrize("use", IN_A_LOOP)
 def test_daemon_threads_end_with_the_process(run, use):
-    # Taps start JAX's backend, and jaxlib ends the process where a thread does so while Python goes away.
+    # Taps start JAX's backend, and jaxlib ends the process if a thread starts one during finalization.
     first = "jax.local_devices()" if "callout.tap" in IN_A_LOOP[use] else ""
     done = run(f"""
         {first}
@@ -266,7 +266,7 @@ def test_unused_import_ends_quietly(run):
 
 
 def test_import_starts_no_backend(run):
-    done = run("print('imported')", JAX_PLATFORMS="nonexistent")  # a backend would fail to start
+    done = run("print('imported')", JAX_PLATFORMS="nonexistent")  # starting a backend would fail
     assert (done.code, done.out) == (0, "imported\n"), done.err
 
 
@@ -285,7 +285,7 @@ def test_exit_under_a_mesh_delivers(run):
     assert (done.code, done.out.split()) == (0, [str(i) for i in range(50)]), done.err
 
 
-def test_exit_that_cannot_wait_for_programs_says_so_and_delivers(run):
+def test_exit_that_cannot_wait_for_programs_warns_and_delivers(run):
     done = run("""
         from callout._base import programs
         def fails(*_):

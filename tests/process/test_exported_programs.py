@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that one process exports and another loads."""
+"""Tests programs that one process exports and another loads."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "python" / "support" / "native_callbacks.cc"
 
-# Both processes: names that note what they get.
+# Both processes bind names to functions that record their arguments.
 BIND = """
 got = []
 def note(name, give=lambda v: v + 1):
@@ -73,7 +73,7 @@ def by_name(records):
 
 
 @pytest.mark.slow
-def test_the_loading_process_sees_what_the_exporting_one_sees(process, library):
+def test_both_processes_see_the_same_results(process, library):
     bind = f"{BIND}\nbind_python()\ncallout.register('scale', '{library}:scale')\n"
     here = json.loads(process(bind, EXPORT, "report(f(jnp.arange(3.0)))"))
     there = json.loads(process(bind, LOAD, RUN))
@@ -85,7 +85,7 @@ def test_the_loading_process_sees_what_the_exporting_one_sees(process, library):
 
 
 @pytest.mark.slow
-def test_names_that_nobody_bound_when_the_program_was_exported(process, library):
+def test_names_may_be_bound_after_export(process, library):
     process(EXPORT)
     out = process(BIND, f"bind_python()\ncallout.register('scale', '{library}:scale')", LOAD, RUN)
     assert json.loads(out)["out"] == [28, 36, 44]
@@ -113,7 +113,7 @@ def test_an_unbound_name_is_listed_with_the_others(process):
 
 
 @pytest.mark.slow
-def test_a_process_without_callout_is_told_what_is_missing(process, tmp_path):
+def test_a_process_without_callout_gets_an_error_that_names_it(process, tmp_path):
     process(EXPORT)
     out = process(
         """
@@ -127,7 +127,7 @@ print(done.stderr.splitlines()[-1])
 
 
 def test_a_loaded_program_is_the_first_one_that_calls_python(run):
-    """JAX 0.12: a program without host callbacks runs in a context that jaxlib destroys when the dispatch returns."""
+    """Tests JAX 0.12, which runs a program without host callbacks in a context that ends with the dispatch."""
     done = run(
         """
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
@@ -159,7 +159,7 @@ def f(x):
 
 
 @pytest.mark.slow
-def test_prints_are_pythons_in_a_process_that_only_imported_callout(process):
+def test_prints_are_unchanged_after_import(process):
     here = process(
         PRINTING,
         "open(sys.argv[1], 'wb').write(callout.export(f)(jnp.arange(3.0)).serialize())",
@@ -178,6 +178,6 @@ def test_prints_are_pythons_in_a_process_that_only_imported_callout(process):
 
 
 @pytest.mark.slow
-def test_a_print_that_comes_late_to_a_process_that_ends_is_delivered(process):
+def test_a_late_print_at_exit_is_delivered(process):
     process(PRINTING, "open(sys.argv[1], 'wb').write(callout.export(f)(jnp.arange(3.0)).serialize())")
     assert process(LOAD, "program.call(jnp.arange(3.0))").count("\n") == 17

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of sinks whose process is killed, whose disk is full, or that two processes want."""
+"""Tests files of sinks if the process is killed, the disk is full, or two processes want the same file."""
 
 import csv
 import itertools
@@ -18,10 +18,10 @@ import pytest
 import zarr
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of its own dependencies
+    warnings.simplefilter("ignore")  # TensorBoard's dependencies warn when they are imported
     from tensorboard.backend.event_processing import event_file_loader
 
-# Taps for ever; the parent decides when it ends.
+# Taps without end; the parent process kills this one.
 ENDLESS = """
     sink = {make}
     f = jax.jit(lambda n: jax.lax.fori_loop(0, n, lambda i, c: callout.tap(
@@ -44,12 +44,12 @@ def total_bytes(folder):
         try:
             return sum(path.stat().st_size for path in folder.iterdir())
         except FileNotFoundError:
-            pass  # renamed meanwhile, by rotation
+            pass  # rotation has renamed the file
     return 0
 
 
 def kill_while_writing(process, folder, also=lambda: True):
-    """It never stops writing, and a batch is many kilobytes."""
+    """Kills a process that writes batches of many kilobytes without end."""
     before = total_bytes(folder)
     wait_until(process, lambda: total_bytes(folder) > before + 200_000 and also())
     process.send_signal(signal.SIGKILL)
@@ -58,7 +58,7 @@ def kill_while_writing(process, folder, also=lambda: True):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rotate", ["", ", rotate_bytes=100_000"])
-def test_a_killed_process_leaves_json_lines_that_go_on(start, tmp_path, rotate):
+def test_json_lines_of_a_killed_process_can_be_continued(start, tmp_path, rotate):
     folder = tmp_path / "out"
     folder.mkdir()
     path = folder / "log"
@@ -71,7 +71,7 @@ def test_a_killed_process_leaves_json_lines_that_go_on(start, tmp_path, rotate):
         assert all(file.stat().st_size <= 100_000 for file in newest_first)
     lines = "".join(file.read_text() for file in reversed(newest_first)).splitlines(keepends=True)
     if not lines[-1].endswith("\n"):
-        lines.pop()  # what the last one was writing
+        lines.pop()  # the line that was being written
     numbers = [json.loads(line)["i"] for line in lines]
     starts = [k for k, i in enumerate(numbers) if i == 0 and (k == 0 or numbers[k - 1] != 999)]
     assert 1 <= len(starts) <= 3
@@ -79,7 +79,7 @@ def test_a_killed_process_leaves_json_lines_that_go_on(start, tmp_path, rotate):
         assert after == (before + 1) % 1000 or k + 1 in starts
 
 
-def test_a_killed_process_leaves_a_csv_file_that_goes_on(start, tmp_path):
+def test_a_csv_file_of_a_killed_process_can_be_continued(start, tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     path = folder / "log.csv"
@@ -94,7 +94,7 @@ def test_a_killed_process_leaves_a_csv_file_that_goes_on(start, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_process_leaves_arrays_that_go_on(start, run, tmp_path):
+def test_arrays_of_a_killed_process_can_be_continued(start, run, tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     stream, store, one = folder / "log", folder / "store", folder / "x.npy"
@@ -104,7 +104,7 @@ def test_a_killed_process_leaves_arrays_that_go_on(start, run, tmp_path):
     )
     seen = 0
 
-    def batch_ended():  # rows of both are counted at its end
+    def batch_ended():  # a batch ends with a count of both sinks' rows
         return (
             (store / "t/x/zarr.json").exists()
             and zarr.open_array(store / "t/x", mode="r").shape[0] > seen
@@ -119,7 +119,7 @@ def test_a_killed_process_leaves_arrays_that_go_on(start, run, tmp_path):
         np.testing.assert_allclose(x[seen:, 19], np.arange(rows - seen) % 1000 * 0.1, rtol=1e-6)
         assert np.load(one, mmap_mode="r").shape[0] > seen
         seen = rows
-    assert run(f"callout.sinks.Arrow({str(stream)!r}, append=True)").code == 0  # cuts off what was begun
+    assert run(f"callout.sinks.Arrow({str(stream)!r}, append=True)").code == 0  # cuts the incomplete record off
     table = pyarrow.ipc.open_stream(stream).read_all()
     table.validate(full=True)
     assert table["step"].to_pylist() == list(range(table.num_rows))
@@ -141,7 +141,7 @@ def test_a_killed_process_leaves_an_event_file_that_tensorboard_reads(start, tmp
         assert len(events) > 100
 
 
-def test_a_checkpoint_that_the_program_waits_for_is_there_when_the_process_ends_at_a_later_step(run, tmp_path):
+def test_an_awaited_checkpoint_survives_an_exit_at_a_later_step(run, tmp_path):
     done = run(f"""
         def save(step, state):
             np.save({str(tmp_path)!r} + f"/{{step}}.npy", state)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fork, spawn, several threads, two cores, hangs."""
+"""Tests fork, spawn, several threads, two cores and hangs."""
 
 import ctypes
 import shutil
@@ -49,6 +49,35 @@ def test_using_a_callback_in_a_forked_child_raises(run):
     ]
 
 
+def test_errors_of_a_forked_child_do_not_depend_on_names(run):
+    done = run("""
+        import warnings
+        warnings.simplefilter("ignore")
+        name = "check failed: it does not fit: no callback is bound: out of memory"
+        callout.register(name, lambda v: v)
+        call = jax.jit(lambda v: callout.pure_callback(name, F32, v))
+        tap = jax.jit(lambda v: callout.tap(name, v))
+        call(np.float32(1)), tap(np.float32(1))
+        callout.barrier_wait()
+        pid = os.fork()
+        if pid == 0:
+            uses = (
+                lambda: callout.pure_callback(name, F32, np.float32(1)),
+                lambda: callout.tap(name, np.float32(1)),
+                callout.barrier_wait,
+            )
+            for use in uses:
+                try:
+                    use()
+                except callout.CallbackError as error:
+                    print(type(error) is callout.ForkError, callout._ext.FORK_TEXT in str(error), flush=True)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    """)
+    assert done.code == 0, done.err
+    assert done.out.splitlines() == ["True True"] * 3 + ["0"]
+
+
 def test_a_forked_child_that_only_imported_may_exit(run):
     done = run("""
         import warnings
@@ -63,7 +92,7 @@ def test_a_forked_child_that_only_imported_may_exit(run):
 
 
 @pytest.mark.slow
-def test_a_child_of_a_process_that_only_imported_is_one_like_others(run):
+def test_a_child_of_a_process_that_only_imported_works(run):
     done = run("""
         import warnings
         warnings.simplefilter("ignore")
@@ -97,7 +126,7 @@ def test_a_child_of_a_process_that_only_imported_is_one_like_others(run):
     assert (done.code, done.out) == (0, 2 * (used + "child 3\n") + used), done.err
 
 
-def test_a_child_of_a_process_with_a_backend_is_told(run):
+def test_children_of_a_process_with_a_backend_get_an_error(run):
     done = run("""
         import warnings
         warnings.simplefilter("ignore")
@@ -157,7 +186,7 @@ def test_a_child_does_not_wait_for_pythons_lock_of_threads(run):
     assert (done.code, done.out) == (0, "child 5\n"), done.err
 
 
-def test_what_is_registered_for_forks_may_wait_for_threads():
+def test_fork_handlers_may_wait_for_threads():
     program = """
 import faulthandler, os, threading, warnings
 
@@ -234,7 +263,7 @@ def test_barriers_with_a_time_limit_share_threads(run):
     assert (done.code, done.out) == (0, "shared\n"), done.err
 
 
-def test_a_second_copy_of_the_core_says_so(tmp_path):
+def test_a_second_copy_of_the_core_raises(tmp_path):
     core = next(Path(callout.__file__).parent.glob("lib/libcallout.so*"))
     copy = tmp_path / "libcallout.so"
     shutil.copy(core, copy)

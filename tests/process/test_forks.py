@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a forked child may do, while the threads of its parent are busy with callouts."""
+"""Tests a forked child, while the threads of its parent are busy with callbacks."""
 
 import pytest
 
@@ -129,6 +129,6 @@ PROGRAM = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("forks", [24, pytest.param(1000, marks=pytest.mark.soak)])
-def test_children_of_a_busy_process_do_what_they_may(run, forks):
+def test_children_of_a_busy_process_work(run, forks):
     done = run(PROGRAM, timeout=200 + 3 * forks, FORKS=str(forks))
     assert (done.code, done.out) == (0, f"{{0: {forks}}} []\n"), done.err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exits, forks and hangs of programs whose taps run as on CUDA, on the double of the driver (see gpu_double.py)."""
+"""Tests exits, forks and hangs of programs whose taps run as on CUDA, on the double of the driver (see gpu_double.py)."""
 
 import os
 import sys
@@ -31,7 +31,7 @@ def test_processes_end_as_on_a_cpu(suite):
 ON_DOUBLE = {"CALLOUT_TEST_ON_GPU_DOUBLE": "1"}
 
 
-def test_a_full_ring_releases_its_program_at_exit_and_all_is_counted(run):
+def test_full_rings_release_their_program_at_exit_and_count_all(run):
     done = run(
         """
         callout.config.queue_bytes = 16_000_000
@@ -59,7 +59,7 @@ def test_a_full_ring_releases_its_program_at_exit_and_all_is_counted(run):
     assert "8 tap records were not delivered within exit_timeout_s=1" in done.err
 
 
-def test_a_program_that_waits_for_room_in_a_ring_is_named_by_the_hang_report(run):
+def test_the_hang_report_names_a_program_waiting_for_a_ring(run):
     done = run(
         """
         import logging

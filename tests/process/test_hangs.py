@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks that use JAX while their own program, and others, are in flight: what ends, and what is reported."""
+"""Tests callbacks that use JAX while their own program and others are in flight: which end, and which are reported."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ NOT_PROMISED = [name for name in SCENARIOS["PROMISED_FROM"] if name not in PROMI
 
 
 def scenario(*arguments):
-    """Runs it; a hang is a failure."""
+    """Runs a scenario; a hang is a failure."""
     done = limited.run(
         [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=90, check=False
     )
@@ -29,7 +29,7 @@ def scenario(*arguments):
 
 @contextlib.contextmanager
 def running(name):
-    """A process that hangs, with its errors to read, until the block ends or a minute is over."""
+    """Starts a process that hangs, with its errors to read, and kills it when the block ends or after a minute."""
     with subprocess.Popen(
         [sys.executable, str(SCRIPT), name, "--rounds", "1"],
         stdout=subprocess.DEVNULL,
@@ -47,12 +47,12 @@ def running(name):
 
 
 @pytest.mark.parametrize("name", PROMISED)
-def test_what_is_promised_to_end_ends(name):
+def test_promised_scenarios_end(name):
     assert f"{name}: 5 rounds ended" in scenario(name, "--rounds", "5")
 
 
 @pytest.mark.parametrize("name", NOT_PROMISED)
-def test_what_hangs_is_reported(name):
+def test_hangs_are_reported(name):
     lines = []
     with running(name) as process:
         for line in process.stderr:

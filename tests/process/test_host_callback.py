@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""host_callback in whole processes: environment variables, exit, third-party imports."""
+"""Tests host_callback in whole processes: environment variables, exit, third-party imports."""
 
 import pytest
 
 
-def test_exit_delivers_what_is_queued_and_then_ends(run):
+def test_exit_delivers_queued_records_and_then_ends(run):
     done = run("""
         import callout.host_callback as hcb
         def slow(value, transforms):
@@ -66,7 +66,7 @@ def test_a_queue_below_16_mb_is_refused(run):
     )
 
 
-def test_code_of_others_finds_it_where_it_was(run, tmp_path):
+def test_libraries_find_host_callback_at_its_old_place(run, tmp_path):
     (tmp_path / "library.py").write_text(
         "from jax.experimental import host_callback as hcb\n"
         "import jax.experimental.host_callback\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host that calls a Python function when the interpreter has gone."""
+"""Tests a host that calls a Python function after the interpreter was finalized."""
 
 from pathlib import Path
 

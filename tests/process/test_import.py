@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `import callout` brings into a process, and what comes later."""
+"""Tests which modules `import callout` loads, and which are loaded later."""
 
 import ast
 import sys
@@ -25,7 +25,7 @@ print("jax._src.pallas" in sys.modules, "numba" in sys.modules, len(os.listdir("
 """
 
 
-def test_import_brings_neither_threads_nor_what_few_programs_need():
+def test_import_starts_no_threads_and_loads_no_optional_modules():
     done = limited.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
     modules, ours, others = done.stdout.splitlines()
     assert (ours, others.split()[1:]) == ("[]", ["False", "0"])
@@ -63,7 +63,7 @@ def test_a_program_that_uses_callout_first_is_compiled_once(use):
 
 
 def said_to_type_checkers():
-    """The names of the block that type checkers read, and the module that each is from."""
+    """Returns the names that `if TYPE_CHECKING:` of callout's package imports, with the module of each."""
     tree = ast.parse(Path(callout.__file__).read_text())
     (block,) = (
         node
@@ -75,7 +75,7 @@ def said_to_type_checkers():
     return {alias.asname: node.module for node in block.body for alias in node.names}
 
 
-def test_type_checkers_see_the_names_that_come_later():
+def test_type_checkers_see_names_loaded_later():
     said = said_to_type_checkers()
     assert sorted(said) == sorted([*callout._MODULES, *callout._NAMES])
     for name, module in said.items():
@@ -97,11 +97,11 @@ def test_a_star_imports_every_public_name():
 def test_a_name_that_does_not_exist_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'callout' has no attribute 'tpa'") as caught:
         callout.tpa  # noqa: B018
-    assert (caught.value.name, caught.value.obj) == ("tpa", callout)  # for what Python suggests
+    assert (caught.value.name, caught.value.obj) == ("tpa", callout)  # Python computes its suggestion from these
 
 
 @pytest.mark.slow
-def test_a_program_that_was_exported_elsewhere_runs_in_a_process_that_has_used_no_name_yet(run, tmp_path):
+def test_an_exported_program_runs_before_any_name_is_used(run, tmp_path):
     run(
         f"""
         import callout, jax, jax.numpy as jnp
@@ -158,10 +158,10 @@ for _ in range(2):
         print(error)
 """
 
-IN_PYTHON = hasattr(callout._ext, "__path__")  # the core of the wheel without C++, of which there may be several
+IN_PYTHON = hasattr(callout._ext, "__path__")  # the core of the wheel without C++, of which a process may load several
 
 
-def test_a_second_import_works_or_says_at_once_that_the_core_is_there_already():
+def test_a_second_import_works_or_raises_at_once():
     done = limited.run([sys.executable, "-c", AGAIN], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     refused = (

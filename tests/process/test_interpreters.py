@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that once made another interpreter, in which Callout is not used."""
+"""Tests a process that once created a second interpreter, in which Callout is not used."""
 
 import pytest
 
@@ -19,7 +19,7 @@ ANOTHER_INTERPRETER = """
 @pytest.mark.parametrize(
     "use",
     [
-        # A delivery thread says that a sink fails.
+        # A delivery thread reports that a sink fails.
         """
     sink = callout.sinks.JsonLines("/dev/full")
     jax.jit(lambda x: callout.tap(sink, x))(1.0)
@@ -37,7 +37,7 @@ ANOTHER_INTERPRETER = """
         return (x @ x) @ x
     jax.block_until_ready(jax.jit(warn)(jnp.ones((600, 600))))
         """,
-        # A thread of the core's drops the function that it called.
+        # A thread of the core drops the function that it called.
         """
     for _ in range(200):
         program(1.0)

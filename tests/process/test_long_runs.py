@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A long run in parts (ci/parts.sh): what passed is not run again, and its table tells what happened to each part."""
+"""Tests a long run in parts (ci/parts.sh): parts that passed are skipped later, and the table has the result of each."""
 
 import os
 import re
@@ -23,11 +23,11 @@ end_parts
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs the parts, and returns the exit status, what ran, and the table's rows: (name, status, why)."""
+    """Runs the parts; returns the exit status, the parts that ran, and the table's rows: (name, status, why)."""
 
     def run(script=RUN, **environment):
         (tmp_path / "ran").write_text("")
-        # A shell may start background jobs with Ctrl-C ignored, which bash then leaves so.
+        # A shell may start background jobs with Ctrl-C ignored, and bash then cannot trap it.
         done = limited.run(
             ["env", "--default-signal=INT", "bash", "-c", script],
             cwd=tmp_path,
@@ -43,7 +43,7 @@ def run(tmp_path):
     return run
 
 
-def test_all_parts_run_and_one_that_skipped_says_why(run):
+def test_all_parts_run_and_a_skipped_one_has_a_reason(run):
     done, ran, rows = run()
     assert done.returncode == 0
     assert ran == ["first", "second", "third"]
@@ -58,7 +58,7 @@ def test_a_failing_part_stops_no_other_and_fails_the_run(run):
     assert ("second", "FAILED", "see logs/second.log") in rows
 
 
-def test_what_passed_is_not_run_again_until_the_key_changes(run):
+def test_passed_parts_are_skipped_until_the_key_changes(run):
     run(OK="0")
     done, ran, rows = run()
     assert done.returncode == 0
@@ -71,14 +71,14 @@ def test_parts_are_chosen_by_name_and_others_keep_their_rows(run):
     run(OK="0")
     done, ran, _ = run(PARTS="third")
     assert ran == ["third"]
-    assert done.returncode == 1  # the second failed before
+    assert done.returncode == 1  # the second part failed before
     done, ran, _ = run(PARTS="fourth")
     assert (done.returncode, ran) == (1, [])
     assert done.stderr == "no part fourth; there are: first second third\n"
 
 
-def test_an_interrupted_run_prints_its_table_and_goes_on_where_it_was(run):
-    # Ctrl-C reaches the whole group, the script and its part.
+def test_an_interrupted_run_prints_its_table_and_can_be_continued(run):
+    # Ctrl-C reaches the whole process group: the script and its part.
     done, ran, rows = run("export GROUP=$$" + RUN.replace("exit 3", "kill -INT -- -$GROUP"), OK="0")
     assert done.returncode == -signal.SIGINT
     assert ran == ["first", "second"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies that the machine has no memory for: errors, and everything goes on."""
+"""Tests copies that the machine has no memory for: they raise errors, and later callbacks work."""
 
 PROLOGUE = """
     import resource
@@ -36,7 +36,7 @@ PROLOGUE = """
 """
 
 
-def test_a_copy_without_memory_is_an_error_and_everything_goes_on(run):
+def test_a_copy_without_memory_fails_and_later_calls_work(run):
     done = run(
         PROLOGUE
         + """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native functions over several processes: exported programs, machines without Numba or room, one thread at a time."""
+"""Tests native functions over several processes: exports, machines without Numba or disk space, one thread at a time."""
 
 import subprocess
 import sys
@@ -39,7 +39,7 @@ def without_source(path):
 
 
 @pytest.mark.slow
-def test_an_embedded_function_runs_where_its_source_never_was(run, tmp_path):
+def test_an_embedded_function_runs_without_its_source(run, tmp_path):
     path = tmp_path / "program"
     cache = {"CALLOUT_CACHE_DIR": str(tmp_path / "cache")}
     made = run(
@@ -86,7 +86,7 @@ def test_an_exported_program_finds_code_that_was_built_again(run, tmp_path, defi
     assert loaded.out.splitlines()[1] == ("[0.0, 2.0, 4.0]" if "twice" in function else "[0.0, 3.0, 6.0]")
 
 
-def test_without_numba_the_first_use_says_what_to_install(run):
+def test_without_numba_the_first_use_names_the_package(run):
     done = run("""
     sys.modules["numba"] = None  # as if it were not installed
     import callout.numba
@@ -127,7 +127,7 @@ def test_the_workqueue_layer_gets_one_kernel_at_a_time(run):
     assert (done.code, done.out) == (0, "workqueue [True, True, True, True]\n"), done.err
 
 
-def test_a_temporary_cache_goes_with_its_process_and_not_with_a_child(run, tmp_path):
+def test_a_temporary_cache_is_removed_only_by_its_process(run, tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "tmp").mkdir()
     done = run(
@@ -173,7 +173,7 @@ def test_a_full_disk_costs_the_cache_only(tmp_path):
     assert "KB are free" in done.stderr
 
 
-def test_a_lapack_target_works_in_a_process_that_never_used_linear_algebra(run):
+def test_a_lapack_target_works_before_any_linear_algebra(run):
     done = run("""
         like = jax.ShapeDtypeStruct((2, 2), jnp.float32)
         potrf = callout.ffi.ffi_call("lapack_spotrf_ffi", (like, jax.ShapeDtypeStruct((), jnp.int32)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A JAX whose XLA does not take our handlers: programs go by JAX's own callbacks, and one warning says why."""
+"""Tests a JAX whose XLA rejects our handlers: programs use JAX's own callbacks, and one warning says why."""
 
 import os
 import sys
@@ -38,7 +38,7 @@ def run(program, **environment):
     )
 
 
-def test_programs_run_and_one_warning_says_why():
+def test_programs_run_with_one_warning():
     done = run("""
         got = []
         @jax.jit
@@ -61,7 +61,7 @@ def test_programs_run_and_one_warning_says_why():
     assert "refused callout's handlers (RuntimeError: XLA FFI API version mismatch" in done.stderr
 
 
-def test_without_the_fallback_the_refusal_says_why():
+def test_without_the_fallback_the_rejection_has_a_reason():
     done = run(
         """
         try:
@@ -75,7 +75,7 @@ def test_without_the_fallback_the_refusal_says_why():
     assert "refused callout's handlers (RuntimeError: XLA FFI API version mismatch" in done.stdout
 
 
-def test_the_doctor_says_so():
+def test_the_doctor_reports_the_fallback():
     done = run("""
         from callout import doctor
         raise SystemExit(doctor.main())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is linked with ci/older_linux needs no newer glibc and libstdc++ than it was told, and runs."""
+"""Tests that a library linked with ci/older_linux needs no newer glibc and libstdc++ than the given ones, and runs."""
 
 import re
 import sys
@@ -9,7 +9,7 @@ import limited
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "ci" / "older_linux"
-# Of what a glibc of 2.28 and the libstdc++ beside it lack, one of each kind that the package uses.
+# Uses one function of each kind that the package uses and that glibc 2.28, or the libstdc++ beside it, lacks.
 LIBRARY = """
 #include <charconv>
 #include <chrono>
@@ -34,7 +34,7 @@ extern "C" int check(const char* folder) {
   return dlsym(RTLD_DEFAULT, "malloc") != nullptr ? 0 : 5;
 }
 """
-# A clock that nobody sets tells that the wait did not end before its time.
+# CLOCK_MONOTONIC, which nobody sets, shows that the wait did not end early.
 WAITS = """
 #include <initializer_list>
 
@@ -66,7 +66,7 @@ def run(*command):
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory):
-    """The folder to link with."""
+    """Builds the folder to link with."""
     folder = tmp_path_factory.mktemp("older")
     run(sys.executable, FOLDER / "write_libraries.py", "2.28", "3.4.25", "1.3.11", folder)
     return folder
@@ -80,7 +80,7 @@ def link(older, tmp_path, *more):
 
 
 def newest(library):
-    """The newest version of each family that the library needs."""
+    """Returns the newest version of each family that the library needs."""
     found: dict[str, tuple[int, ...]] = {}
     for family, version in re.findall(r"\b(GLIBC|GLIBCXX|CXXABI)_([\d.]+)", run("readelf", "-VW", library)):
         found[family] = max(found.get(family, ()), tuple(map(int, version.split("."))))
@@ -97,7 +97,7 @@ def test_a_library_needs_no_newer_versions_and_works(older, tmp_path):
     run(sys.executable, "-c", program)
 
 
-def test_what_neither_the_library_nor_an_archive_has_fails_the_link(older, tmp_path):
+def test_missing_symbols_fail_the_link(older, tmp_path):
     (tmp_path / "new.cc").write_text('extern "C" int arc4random(); int draw() { return arc4random(); }')
     command = ("c++", "-shared", "-fPIC", tmp_path / "new.cc", "-o", tmp_path / "new.so", f"-L{older}", "-Wl,-z,defs")
     done = limited.run(command, check=False, capture_output=True, text=True, timeout=120)
@@ -105,7 +105,7 @@ def test_what_neither_the_library_nor_an_archive_has_fails_the_link(older, tmp_p
     assert "undefined reference to `arc4random'" in done.stderr
 
 
-def test_what_old_systems_lack_is_made_of_what_they_have(tmp_path):
+def test_replacements_of_newer_functions_work(tmp_path):
     (tmp_path / "waits.cc").write_text(WAITS)
     flags = ("-std=c++20", "-Wall", "-Wextra", "-fvisibility=hidden", "-I", FOLDER)  # hidden: libc keeps its own
     run("c++", *flags, tmp_path / "waits.cc", "-o", tmp_path / "waits")

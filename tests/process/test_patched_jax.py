@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What importing and using Callout does to JAX itself, and to programs that have nothing of Callout's."""
+"""Tests the effect of importing and using Callout on JAX itself, and on programs that do not use Callout."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import textwrap
 import limited
 import pytest
 
-# What JAX's modules have: functions, classes and their attributes, and entries of dicts that can be called.
+# Lists the content of JAX's modules: functions, classes with their attributes, and callable entries of dicts.
 SNAPSHOT = """
 import sys
 def snapshot():
@@ -33,7 +33,7 @@ def changed(before):
     return sorted(".".join(key) for key in before if after.get(key) is not before[key] and after.get(key) != before[key])
 """
 
-# Programs with all that is patched, and a failure.
+# Runs programs that need every patch, and one that fails.
 USE_EVERYTHING = """
 def use_everything():
     import callout
@@ -75,7 +75,7 @@ PLACES = {
     "primitive_transposes.custom_lin",
 }
 
-# Lowered texts with locations, jaxprs, results, and errors with whole tracebacks, of programs without Callout.
+# Prints lowered texts with locations, jaxprs, results, and errors with whole tracebacks, of programs without Callout.
 PROGRAMS = """
 import itertools, json, re, sys, traceback
 import numpy as np
@@ -180,7 +180,7 @@ def report():
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory):
-    """Runs a program that does not import callout by itself; what it printed."""
+    """Runs a program to which no import of callout is added, and returns its standard output."""
     path = tmp_path_factory.mktemp("patches") / "program.py"
 
     def run(*parts, **environment):
@@ -196,7 +196,7 @@ def python(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_import_replaces_nothing_and_switches_put_everything_back(python):
+def test_import_replaces_nothing_and_switches_restore_everything(python):
     out = python(
         "import jax, jax.numpy as jnp, jax.extend, jax.extend.mlir, jax.export, json",
         SNAPSHOT,
@@ -289,7 +289,7 @@ for key, bytes_ in named.items():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", ["alone", "with Callout"])
-def test_patched_functions_and_all_jitted_ones_can_be_pickled_as_before(python, tmp_path, reader):
+def test_patched_and_jitted_functions_can_be_pickled(python, tmp_path, reader):
     path = str(tmp_path / "pickle")
     begin = "import jax, jax.numpy as jnp, sys; sys.argv[1:] = [" + repr(reader) + "]"
     python(begin, "import callout", SNAPSHOT, USE_EVERYTHING, PICKLED_WITH_CALLOUT.replace("PATH", path))
@@ -318,7 +318,7 @@ OF_EFFECTS = {"errors", "tokens", "dispatch", "batching", "tapped_values", "loop
         ),
     ],
 )
-def test_a_program_installs_what_it_needs(run, program, needed):
+def test_a_program_installs_the_patches_it_needs(run, program, needed):
     out = run(f"""
         from callout import progress
         from callout._base import patches
@@ -369,7 +369,7 @@ def test_environment_variables_keep_patches_out(run):
 
 
 @pytest.mark.slow
-def test_programs_that_are_read_from_files_install_what_they_need(run, tmp_path):
+def test_programs_read_from_files_install_needed_patches(run, tmp_path):
     path = tmp_path / "program"
     out = run(
         """

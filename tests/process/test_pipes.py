@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sinks on named pipes: opening one waits for its reader, and for nothing else."""
+"""Tests sinks on named pipes: opening one waits for its reader, and for nothing else."""
 
 import json
 
@@ -34,7 +34,7 @@ def test_others_run_while_a_pipe_waits_for_its_reader(run, tmp_path, maker):
     )
 
 
-def test_signals_reach_their_handlers_and_control_c_ends_the_wait(run, tmp_path):
+def test_signal_handlers_run_and_control_c_ends_the_wait(run, tmp_path):
     done = run(
         """
         import signal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled programs with named callbacks that another process loads: `jax.experimental.serialize_executable`."""
+"""Tests compiled programs with named callbacks that another process loads: `jax.experimental.serialize_executable`."""
 
 import functools
 import pickle
@@ -40,7 +40,7 @@ CALLOUT_KERNEL(scale);
 
 @functools.cache
 def scale():
-    """In a library that the program carries: another process has no other one."""
+    """A function in an embedded library: the other process has no other library."""
     return callout.cpp.load_inline(SCALE, name="serialised", embed=True).scale
 
 
@@ -104,7 +104,7 @@ print("watched", callout.stats()["watches"]["serialised"]["nan"] > 0)
 
 @pytest.fixture(scope="module")
 def filling(tmp_path_factory):
-    """The library of `fill`."""
+    """Builds the library of `fill`."""
     folder = tmp_path_factory.mktemp("fill")
     (folder / "fill.c").write_text(FILL)
     library = folder / "libfill.so"
@@ -114,7 +114,7 @@ def filling(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory):
-    """The library of foreign functions, which are registered here."""
+    """Builds the library of foreign functions, which this process registers."""
     library = ffi_calls.build(tmp_path_factory.mktemp("ffi"))
     ffi_calls.register(library)
     return library
@@ -164,7 +164,7 @@ def test_another_process_runs_programs_with_named_callbacks(tmp_path, filling, f
 
 
 @pytest.mark.parametrize("kind", ["pure", "tap"])
-def test_a_program_with_a_function_of_this_process_says_so(kind):
+def test_a_program_with_a_local_function_is_marked(kind):
     def function(v):
         return v
 
@@ -178,7 +178,7 @@ def test_a_program_with_a_function_of_this_process_says_so(kind):
         serialized(program)
 
 
-def test_a_program_with_a_progress_bar_says_that_it_is_to_be_exported():
+def test_a_program_with_a_progress_bar_advises_export():
     bar = progress(2, tqdm_type="std", desc="serialised", disable=True)
     with pytest.raises(pickle.PicklingError, match=r"'callout\.progress\.serialised' is drawn .* by callout\.export"):
         serialized(lambda v: jax.lax.fori_loop(0, 2, bar(lambda _, c: c + 0.5), v))

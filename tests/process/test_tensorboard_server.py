@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data server that TensorBoard reads files with by default: it takes less than TensorBoard's Python does."""
+"""Tests TensorBoard's data server, which reads files by default and accepts less than TensorBoard's Python code."""
 
 import json
 

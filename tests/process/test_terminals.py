@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress bars in whole processes: on a terminal, at exit, beside other bars."""
+"""Tests progress bars in whole processes: on a terminal, at exit, beside other bars."""
 
 import fcntl
 import os
@@ -24,7 +24,7 @@ def add(c, x):
 
 @pytest.fixture
 def on_terminal(tmp_path):
-    """Runs a program whose standard streams are a terminal, and returns what that got."""
+    """Runs a program whose standard streams are a terminal, and returns the text that the terminal received."""
 
     def run_program(program, **environment):
         script = tmp_path / "program.py"
@@ -44,7 +44,7 @@ def on_terminal(tmp_path):
             while True:
                 try:
                     piece = os.read(ours, 65536)
-                except OSError:  # the terminal's last user is gone
+                except OSError:  # the last process has closed the terminal
                     break
                 if not piece:
                     break
@@ -60,7 +60,7 @@ def on_terminal(tmp_path):
 
 
 def screen_of(text):
-    """The lines of a terminal after it got `text`: as far as tqdm uses one."""
+    """Returns the lines of a terminal that received `text`, by the control codes that tqdm uses."""
     lines, row, column = [""], 0, 0
     for part in re.findall(r"\x1b\[A|[\r\n]|[^\x1b\r\n]+", text):
         if part == "\x1b[A":
@@ -88,7 +88,7 @@ def test_terminal_shows_one_line_in_place(on_terminal):
     assert len(lines) == 2
     assert re.fullmatch(r"fit: 100%\|.*\| 10000/10000 \[.*it/s, loss=1e\+4\]", lines[0])
     assert lines[1] == "after"
-    assert text.count("\r") > 2  # it was drawn again and again, in its line
+    assert text.count("\r") > 2  # the bar was redrawn in its line
 
 
 def test_terminal_shows_bars_below_each_other(on_terminal):
@@ -115,7 +115,7 @@ def test_nested_bar_is_cleared_and_the_outer_one_left(on_terminal):
     assert re.match(r"outer: 100%\|.*\| 20/20 ", lines[0])
 
 
-def test_exit_draws_what_is_queued_and_ends_the_line(on_terminal):
+def test_exit_draws_queued_messages_and_ends_the_line(on_terminal):
     text = on_terminal("""
         jax.lax.scan(progress(10, "fit")(add), 0.0, jnp.ones(10))
     """)
@@ -141,7 +141,7 @@ def test_exit_after_a_failure_ends_the_line(run):
     assert re.search(r"fit: .*\| [0-5]/10 \[.*\]\n$", done.err)
 
 
-def test_bars_of_tqdm_itself_go_on_beside(run):
+def test_bars_of_tqdm_itself_continue_beside_ours(run):
     done = run("""
         from callout.progress import progress
         from tqdm import tqdm

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs distributed_worker.py in two processes, or in one, and says what each of them saw."""
+"""Runs distributed_worker.py in two processes, or in one, and returns the findings of each."""
 
 import json
 import socket
@@ -12,12 +12,12 @@ import pytest
 WORKER = Path(__file__).with_name("distributed_worker.py")
 WHOLE = [float(i) for i in range(8)]
 DOUBLE = [2 * v for v in WHOLE]
-PARTS = [[WHOLE[:2], WHOLE[2:4]], [WHOLE[4:6], WHOLE[6:]]]  # what the devices of each process have
-TIME_LIMIT_S = 100  # below that of the whole test run, so that what the processes said is shown
+PARTS = [[WHOLE[:2], WHOLE[2:4]], [WHOLE[4:6], WHOLE[6:]]]  # the shards of each process's devices
+TIME_LIMIT_S = 100  # shorter than the whole test's, so that the output of the processes is shown
 
 
 def run_pair(scenario, folder):
-    """What each of the two processes saw."""
+    """Returns the findings of each of the two processes."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
@@ -25,7 +25,7 @@ def run_pair(scenario, folder):
 
 
 def run_alone(scenario, folder):
-    """What one process with all devices sees."""
+    """Returns the findings of one process with all devices."""
     return _run(1, 0, scenario, folder)[0]
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws programs, runs them and compares them with what they should do. Usage: python tests/programs --help.
+"""Draws programs, runs them and compares the outcome with the oracle's. Usage: python tests/programs --help.
 
-Programs run in a worker process: one that crashes or hangs is a finding like any other. With CALLOUT_TEST_PLATFORM=cuda they
-run on JAX's default GPU, and so do JAX's own callbacks, which what differs is compared with.
+Programs run in a worker process: a program that crashes or hangs is a finding like any other. With
+CALLOUT_TEST_PLATFORM=cuda, programs run on JAX's default GPU, and differences are compared with JAX's own callbacks
+there.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-SILENCE = 120.0  # seconds without a word from the worker: it hangs
-IDLE = 0.5  # seconds of a processor that one uses meanwhile that waits for ever
-BATCH = 50  # programs between two looks at what is alive
+SILENCE = 120.0  # seconds without output after which a worker may hang
+IDLE = 0.5  # processor seconds that a hanging worker may use in that time
+BATCH = 50  # programs between two counts of live objects
 
 
 def arguments() -> argparse.Namespace:
@@ -37,13 +38,16 @@ def arguments() -> argparse.Namespace:
 
 
 def is_stuck(used: Sequence[float], seconds: float) -> bool:
-    """Tells whether a worker hangs, by the time of processors that it had used each time it was silent for `seconds`: none
-    since then, or as much in all. A machine that has no time for it is another matter."""
+    """Returns true if a worker hangs, by the processor time that it had used at each silence of `seconds`.
+
+    A worker hangs if it used none since the last silence, or more than `seconds` in all. A worker that is only slow,
+    because the machine is loaded, does neither.
+    """
     return used[-1] - used[-2] < IDLE or used[-1] - used[0] > seconds
 
 
 class Worker:
-    """A process that runs programs and says how each went, a line of JSON each."""
+    """A process that runs programs and writes the outcome of each as a line of JSON."""
 
     def __init__(self, seed: int, options: argparse.Namespace):
         command = [
@@ -53,7 +57,7 @@ class Worker:
             f"--seed={seed}",
             f"--shrink={options.shrink}",
         ]
-        quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}  # XLA's opinion on shardings
+        quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}  # silences XLA's warnings about shardings
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=quiet)
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._running = "callout"
@@ -65,7 +69,7 @@ class Worker:
         self._lines.put("")
 
     def word(self, seconds: float) -> dict[str, object] | None:
-        """What it says next; None if it ended, TimeoutError if it says nothing."""
+        """Returns the worker's next line; None if it ended. Raises TimeoutError if it hangs."""
         used = [self._used()]
         while True:
             try:
@@ -82,12 +86,12 @@ class Worker:
             used = [self._used()]
 
     def _used(self) -> float:
-        """Seconds of processors that it has used, and the processes that it has waited for."""
+        """Returns the processor seconds that the worker and its finished children have used."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
     def alike(self) -> str:
-        """What else ran last than Callout's callbacks: the program with JAX's, or with none. It cannot be our fault."""
+        """Returns the kind of callbacks that ran last, if not Callout's: a failure with JAX's or none is not Callout's."""
         return "" if self._running == "callout" else f"with callbacks of kind {self._running}"
 
     def end(self) -> int:
@@ -105,7 +109,7 @@ class Tally:
     findings: int = 0
 
     def end(self, seed: int, worker: Worker, text: str) -> None:
-        """A program ended its process."""
+        """Records that a program ended its process."""
         if alike := worker.alike():
             self.counts["as JAX"] += 1
             self.reasons[f"seed {seed} {text}, {alike}"] += 1
@@ -160,7 +164,7 @@ def work(options: argparse.Namespace) -> None:
     import shrinking
 
     out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what programs print is not for the parent
+    os.dup2(2, 1)  # the output of programs must not reach the parent process
 
     def say(**word: object) -> None:
         out.write(json.dumps(word) + "\n")

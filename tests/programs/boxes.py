@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives without JAX: NumPy arrays in boxes, which carry tangents or remember what they were made of.
+"""Computes derivatives without JAX: NumPy arrays in boxes, which carry tangents or remember their inputs.
 
-A box belongs to one derivative by its level; an inner derivative has the higher level, and what a box holds may be a box
-of a lower level. All numbers are small integers, so that every order of summation gives the same.
+A box belongs to one derivative by its level; an inner derivative has the higher level, and a box may hold a box of a
+lower level. All numbers are small integers, so that every order of summation gives the same result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LIMIT = 2**22  # float32 holds integers up to 2**24
 
 
 class TooLarge(Exception):  # noqa: N818 - no fault of the program
-    """A value that float32 might not hold exactly: the program says nothing."""
+    """Raised for a value that float32 might not hold exactly, so that the results of the program prove nothing."""
 
 
 class Dual:
@@ -29,7 +29,7 @@ class Dual:
 
 
 class Node:
-    """A value and how a cotangent of it goes on to those that it was made of, for reverse mode."""
+    """A value with the functions that pass its cotangent on to its inputs, for reverse mode."""
 
     _count = itertools.count()
 
@@ -56,7 +56,7 @@ def checked(x: Any) -> np.ndarray:
 
 
 def linear(x: Value, forward: Callable[[Any], Any], transposed: Callable[[Any], Any]) -> Value:
-    """A linear function of one value, by what it does to arrays."""
+    """Applies a linear function of one value, given by its effect on arrays, and its transpose."""
     if isinstance(x, Dual):
         return Dual(linear(x.value, forward, transposed), linear(x.tangent, forward, transposed), x.level)
     if isinstance(x, Node):
@@ -65,14 +65,17 @@ def linear(x: Value, forward: Callable[[Any], Any], transposed: Callable[[Any], 
 
 
 def _at(x: Value, top: int) -> tuple[Value, Value | None]:
-    """The value under the box of a level, and its tangent, or itself if it is a Node."""
+    """Returns the value under the box of level `top`, and the box's tangent, or the box itself if it is a Node."""
     if level(x) < top:
         return x, None
     return (x.value, x.tangent) if isinstance(x, Dual) else (x.value, x)
 
 
 def _combined(out: Value, parts: Sequence[tuple[Value, Callable[[Value], Value], Callable[[Value], Value]]], top: int):
-    """`out` in a box: each part is a tangent or Node, what it adds to the tangent, and its share of a cotangent."""
+    """Puts `out` into a box.
+
+    Each part is a tangent or Node, its contribution to the tangent, and its share of a cotangent.
+    """
     if isinstance(parts[0][0], Node) and parts[0][0].level == top:
         return Node(out, [(node, pull) for node, _, pull in parts], top)
     total = None
@@ -138,7 +141,7 @@ def zeros_like(x: Value) -> np.ndarray:
 
 
 def split(x: Value, parts: int) -> list[Value]:
-    """Along the first axis, into equal pieces."""
+    """Splits a value along the first axis into equal pieces."""
     size = base(x).shape[0] // parts
 
     def piece(k: int) -> Value:
@@ -153,7 +156,7 @@ def split(x: Value, parts: int) -> list[Value]:
 
 
 def concatenate(values: Sequence[Value]) -> Value:
-    """Along the first axis, of equal pieces."""
+    """Concatenates values of equal shape along the first axis."""
     shape = base(values[0]).shape
     return linear(
         stack(values, 0),
@@ -167,7 +170,7 @@ def stop(x: Value) -> np.ndarray:
 
 
 def lifted(x: Value, like: Value) -> Value:
-    """`x` with a box of zero tangent for each level that `like` has and `x` has not."""
+    """Returns `x` with a box of zero tangent for each level that `like` has and `x` lacks."""
     have = {box.level for box in _boxes(x)}
     for box in reversed(_boxes(like)):
         if box.level not in have:
@@ -191,7 +194,7 @@ def _insert(x: Value, box: Any) -> Value:
 
 
 def cotangents(outs: Sequence[tuple[Value, Value]], inputs: Sequence[Node]) -> list[Value]:
-    """Those of the inputs, from pairs of an output and its cotangent."""
+    """Returns the cotangents of the inputs, from pairs of an output and its cotangent."""
     pending: dict[int, tuple[Node, Value]] = {}
 
     def give(node: Node, cotangent: Value) -> None:

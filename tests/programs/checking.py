@@ -37,15 +37,15 @@ class Difference(Exception):  # noqa: N818 - what is looked for
     def __init__(self, kind: str, text: str, found: Any = None, of: Any = None):
         super().__init__(text)
         self.kind = kind
-        self.found, self.of = found, of  # what there was, and how to find it in the results and events of a run
+        self.found, self.of = found, of  # the finding, and a function that gets it from the results and events of a run
 
 
 class Alike(Exception):  # noqa: N818
-    """What a program gets is wrong, and the same with JAX's own callbacks: XLA's doing."""
+    """A program's result is wrong, but equal to the result with JAX's own callbacks: a bug of XLA's."""
 
 
 class Refused(Exception):  # noqa: N818
-    """The program is refused with JAX's own callbacks, or without any, and so it is with these."""
+    """The program is rejected with JAX's own callbacks, or without any, and with Callout's, too."""
 
 
 def compiled(program: Program, callbacks: str) -> Any:
@@ -57,11 +57,11 @@ def compiled(program: Program, callbacks: str) -> Any:
 
 
 announce: Callable[[str], object] = str
-"""Told whose callbacks are about to run: a process that ends or hangs then says no more."""
+"""Called with the kind of callbacks that is about to run: a process that crashes or hangs cannot report it later."""
 
 
 def ran(program: Program, callbacks: str = "callout") -> list[np.ndarray]:
-    """The results with Callout's callbacks, with those of JAX ("jax", or "debug" alone), or without ("none")."""
+    """Returns the results with Callout's callbacks, with JAX's ("jax", or only "debug"), or without callbacks ("none")."""
     announce(callbacks)
     prelude.forget()
     ours = callbacks == "callout"
@@ -94,7 +94,7 @@ def check(program: Program) -> None:
 # XLA:GPU gives two donated inputs of one size one buffer where a program returns one of them twice, with or without
 # callbacks: jit(lambda n, x: (x, x, (n * 2).astype(int8)), donate_argnums=(0, 1)) finds x in n.
 def _confuses_donated(program: Program) -> bool:
-    """Whether this is what happened: without donation the results are right, and an input is there twice."""
+    """Returns true if the results are right without donation, and an input occurs twice among them."""
     expected = oracle.expected(program).results
     counts = [sum(np.array_equal(result, value) for result in expected) for value in program.inputs]
     if max(counts, default=0) < 2:
@@ -131,7 +131,7 @@ def _check(program: Program) -> None:
 
 
 class Messages(logging.Handler):
-    """What the package logs meanwhile."""
+    """Collects the messages that the package logs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,17 +150,19 @@ class Messages(logging.Handler):
         return any(text in message for message in self._texts)
 
     def found(self, pattern: str) -> list[tuple[int, ...]]:
-        """The numbers in what matches."""
+        """Returns the numbers in every match of `pattern`."""
         return [tuple(map(int, match.groups())) for text in self._texts for match in re.finditer(pattern, text)]
 
 
-# Results of calls in a shard_map vary, and so what JAX refuses; those of its own calls do not, and are taken.
-# A loop over a Ref under jax.vmap(in_axes=1): JAX 0.10 refuses it where the loop is not dead, without callbacks, too; and
-# under two vmaps where jax.custom_batching.sequential_vmap is in it.
-# XLA:GPU refuses a slice of numbers of 4 bits that begins within a byte, or, of those that jax.debug.callback takes, gives
-# others.
-# Of several meshes JAX does not tell the devices, which a call with `sharding=` asks for, and so do JAX's own calls.
+# Parts of errors that are JAX's or XLA's. In a shard_map, results of our calls vary, and JAX rejects some uses of such
+# values; results of its own calls do not vary, and are accepted. JAX 0.10 rejects a loop over a Ref under
+# jax.vmap(in_axes=1) if the loop is not dead, without callbacks, too; and under two vmaps if the loop contains
+# jax.custom_batching.sequential_vmap. XLA:GPU rejects a slice of 4-bit numbers that begins within a byte, or gives
+# jax.debug.callback wrong numbers. JAX does not expose the devices of several meshes, which a call with `sharding=`
+# needs, and JAX's own calls, too. A jit that does not use its spread operands runs on one device, where a tap with
+# `device_index=1` is invalid.
 JAX_REFUSES = (
+    "is not one of the program's 1 device(s)",
     "Invalid shape for `swap`",
     "manual axis types",
     "varying manual axes",
@@ -188,7 +190,7 @@ def _refused(program: Program, error: Exception) -> None:
 
 
 def _as_it_should(program: Program, by_site: dict[int, Stmt]) -> bool:
-    """Checks what a program with a callback that raises raised, and says if its results are there all the same."""
+    """Checks the errors of a program with a callback that raises; returns whether the program has results nevertheless."""
     tap = program.fails[0] in by_site and by_site[program.fails[0]].attrs["what"] in prelude.IDENTITIES
     *runs, barrier = prelude.raised
     for error in runs:
@@ -234,7 +236,7 @@ def _compare_counters(by_site: dict[int, Stmt], before: Any, after: Any, called:
 
 
 def _compare_warnings(program: Program, by_site: dict[int, Stmt], expected: list[Any], messages: Messages) -> None:
-    """A check that warns does so where the oracle gets to, and nowhere else; watches find nothing."""
+    """Checks that checks warn exactly where the oracle evaluates them, and that watches find nothing."""
     if noticed := messages.found(r"watch 'site(\d+)"):
         raise Difference("warnings", f"watches of sites {noticed} found something in finite values")
     warned = set(messages.found(r"site (\d+) warns at (\d+)"))
@@ -247,7 +249,7 @@ def _compare_warnings(program: Program, by_site: dict[int, Stmt], expected: list
 
 
 def _plain(program: Program) -> set[int]:
-    """Sites whose values no derivative, rule or second computation surrounds."""
+    """Returns sites whose values are outside of derivatives, rules and recomputation."""
     return {
         stmt.attrs["site"]
         for stmt, path in within(program.main, DERIVATIVES | RULES | {"remat"})
@@ -256,7 +258,7 @@ def _plain(program: Program) -> set[int]:
 
 
 def _doubtful(program: Program) -> set[int]:
-    """Sites whose number of events the manual leaves to JAX: in rules, and where values are computed again."""
+    """Returns sites whose number of events the manual leaves to JAX: in rules, and where values are recomputed."""
     found = set()
     for stmt, path in within(program.main, DERIVATIVES | RULES | {"remat"}):
         if stmt.kind == "site" and DERIVATIVES & set(path) and (RULES | {"remat"}) & set(path):
@@ -265,7 +267,7 @@ def _doubtful(program: Program) -> set[int]:
 
 
 def _with_jax(program: Program) -> list[Any] | None:
-    """The events with JAX's own callbacks; None if they cannot do the program."""
+    """Returns the events with JAX's own callbacks; None if these do not support the program."""
     try:
         ran(program, callbacks="jax")
     except Exception:  # noqa: BLE001 - it has limits of its own
@@ -281,9 +283,9 @@ def _compare_events(program, by_site, expected, heard, doubtful, jax_events) -> 
     for site, stmt in by_site.items():
         what = stmt.attrs["what"]
         if what not in prelude.OBSERVED and not stmt.attrs["settings"].get("has_side_effect"):
-            continue  # XLA may drop, merge and repeat them
+            continue  # XLA may drop, merge and repeat such calls
         if several and choosing.LEAVING & stmt.attrs["settings"].keys():
-            continue  # it is at several places, and each counts for itself
+            continue  # the site is compiled several times, and each copy counts for itself
         want = [(e.site, e.pos, e.value) for e in expected if e.site == site] * program.runs
         want = collections.Counter(_sent(stmt, want))
         got = _of_site(heard, site)
@@ -291,11 +293,11 @@ def _compare_events(program, by_site, expected, heard, doubtful, jax_events) -> 
             if jax_events is None:
                 continue
             theirs = [event for event in jax_events if event[0] == site]
-            # Under vmap of cond and while, JAX's run for the lanes that are not there, too.
+            # Under vmap of cond and while, JAX's callbacks also run for lanes that are not active.
             there = [event for event in theirs if event[1] in {e.pos for e in expected if e.site == site}]
             if got in (collections.Counter(_sent(stmt, theirs)), collections.Counter(_sent(stmt, there))):
                 continue
-            # A checkpoint keeps what a located function in it computed.
+            # A checkpoint stores the values that a located function inside of it computed.
             if site in located and want <= got <= collections.Counter(theirs):
                 continue
         if got != want and not (site in skipped and got <= want):
@@ -305,7 +307,7 @@ def _compare_events(program, by_site, expected, heard, doubtful, jax_events) -> 
 
 
 def _compare_bars(program: Program, expected: list[tuple[int, int]]) -> None:
-    """A bar for each run of a loop, at its last step when it ends; where the manual promises less, none is looked at."""
+    """Checks that each run of a loop has a bar that ends at its last step; skips loops without this guarantee."""
     if program.mode not in ("jit", "donate", "aot"):
         return
     certain = {
@@ -325,7 +327,7 @@ def _of_site(events: Any, site: int) -> collections.Counter[Any]:
 
 
 def _sent(stmt: Stmt, events: list[Any]) -> list[Any]:
-    """Of all events of a tap those that its settings let through."""
+    """Returns the events of a tap that its settings let through."""
     settings = stmt.attrs["settings"]
     sender = settings.get("device_index", 0)
     if settings.get("only_process") == 1 or settings.get("only_device", sender) != sender:
@@ -345,7 +347,7 @@ def _unrolled(program: Program) -> bool:
 
 
 def _looks(program: Program) -> list[list[Stmt]]:
-    """The sites of each while loop's condition."""
+    """Returns the sites of each while loop's condition."""
     return [[stmt for stmt in look if stmt.kind == "site"] for look in _conditions(program)]
 
 
@@ -355,29 +357,32 @@ def _conditions(program: Program) -> list[list[Stmt]]:
 
 
 def _is_ordered(look: list[Stmt]) -> bool:
-    """Whether one of a condition's callbacks is ordered: JAX has the condition twice then, before the loop and in it."""
+    """Returns true if a condition has an ordered callback:
+
+    JAX then has the condition twice, before the loop and in it.
+    """
     return any(stmt.attrs["what"].startswith("hcb_") or stmt.attrs["settings"].get("ordered") for stmt in look)
 
 
 def _skipped(program: Program) -> set[int]:
-    """Sites of conditions that XLA does not evaluate where it knows the number of steps."""
+    """Returns sites of conditions that XLA does not evaluate if it knows the number of steps."""
     return {stmt.attrs["site"] for look in _looks(program) if not _is_ordered(look) for stmt in look}
 
 
 def _compare_order(program, by_site, expected, heard, threaded) -> None:
-    """Ordered ones are in the program's order, in each lane; those of one place are so in any case, on one device."""
+    """Checks that ordered events are in program order in each lane, and those of one site on one device in any case."""
     path = {(e.site, e.pos): e.lanes for e in expected}
     lanes = set(path.values())
     kinds = ("tap", "ref_tap", "named_tap", "hcb_tap")
     taps = {site for site, stmt in by_site.items() if stmt.attrs["what"] in kinds}
     inline = {
         site for site, stmt in by_site.items() if stmt.attrs["what"] in ("debug", "io", "hcb_call")
-    }  # what is printed comes last
+    }  # prints come last
     taps -= {site for site in taps if choosing.LEAVING & by_site[site].attrs["settings"].keys()} | _skipped(program)
     inline -= _skipped(program)
     ordered = {site for site in taps | inline if by_site[site].attrs["settings"].get("ordered")}
     groups = [("ordered", ordered)]
-    if threaded:  # a call waits for the taps before it if it is ordered itself
+    if threaded:  # a call waits for the earlier taps if the call itself is ordered
         groups = [("taps", taps | ordered), ("calls", inline)]
     everything = [stmt for stmt, _ in within(program.main, set())]
     if not _unrolled(program) and not {stmt.kind for stmt in everything} & (DERIVATIVES | {"shard_map", "remat"}):
@@ -391,7 +396,7 @@ def _compare_order(program, by_site, expected, heard, threaded) -> None:
 
 
 def _release_refused() -> None:
-    """Lets go of traces that did not end: JAX keeps those that captured an array, in the registry of weakref.finalize."""
+    """Releases traces that did not end: JAX keeps those that captured an array in the registry of weakref.finalize."""
     for each in list(weakref.finalize._registry):
         kept = each.peek()
         if kept is not None and getattr(kept[1], "__name__", "") == "finalize_const":
@@ -399,7 +404,7 @@ def _release_refused() -> None:
 
 
 def live() -> dict[str, int]:
-    """Objects that are alive when everything that could be forgotten is."""
+    """Counts live objects after everything that can be released was."""
     prelude.forget()
     for native in (prelude.compiled, prelude.kernel, prelude.foreign, prelude.foreign_of_keys):
         native.cache_clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses callbacks at random: what must not be where is decided here, by what the manual says is refused."""
+"""Chooses callbacks at random, and excludes combinations that the manual says are rejected."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from collections.abc import Iterator
 import prelude
 
 LEAVING = {"every", "min_interval", "only_process", "only_device"}  # settings that leave records out
-KEYED = {"pure", "io", "debug", "tap"}  # whose operand may be PRNG keys; a foreign function's is, if it is of integers
+KEYED = {"pure", "io", "debug", "tap"}  # may take PRNG keys; a foreign function takes keys if it takes integers
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 NUMBA = ["numba"] if importlib.util.find_spec("numba") else []
-# What is written for the host's memory: on CUDA a Buffer and a foreign function's operands are the device's.
+# Callbacks that use the host's memory: on CUDA, a Buffer and a foreign function's operands are in the device's memory.
 NOT_HERE = {"buffer", "ffi"} if prelude.ON_CUDA else set()
 
 
 @dataclasses.dataclass(frozen=True)
 class Scope:
-    """What surrounds a region."""
+    """The surroundings of a region."""
 
     depth: int = 0
-    reverse: bool = False  # a cotangent will flow through it: no while loop with a bound from the program
-    forward: bool = False  # a tangent will: no custom_vjp
-    lanes: int = 0  # how many vmaps it is inside of
-    uneven: bool = False  # inside a cond or while loop that lanes of a vmap decide
+    reverse: bool = False  # a cotangent will flow through the region: no while loop with a bound from the program
+    forward: bool = False  # a tangent will flow through the region: no custom_vjp
+    lanes: int = 0  # number of vmaps around the region
+    uneven: bool = False  # inside a cond or while loop whose predicate differs between lanes
     shards: bool = False
     remat: bool = False
     rule: bool = False  # inside a custom rule
-    loops: int = 0  # how often pos grew
-    devices: int = 0  # of the program's meshes; 0: there are none
-    spread: int = 0  # the devices that its arguments are on, if they are several
+    loops: int = 0  # number of loops that pos encodes
+    devices: int = 0  # devices of the program's meshes; 0: no meshes
+    spread: int = 0  # number of devices that the arguments are spread over; 0 or 1: not spread
     wide: bool = False
-    located: bool = False  # JAX refuses a custom_jvp around what makes a Ref
+    located: bool = False  # in a located function; JAX rejects a custom_jvp around the creation of a Ref
 
     @property
     def derivative(self) -> bool:
@@ -45,7 +45,7 @@ class Scope:
 
 
 def site(random: random.Random, scope: Scope, number: int) -> dict[str, object]:
-    """The attributes of a callback: which, with what dtype, options and settings."""
+    """Chooses the attributes of a callback: kind, dtype, options and settings."""
     what = random.choice(_kinds(scope))
     dtype = _dtype(random, scope, what)
     attrs = {"site": number, "what": what, "dtype": dtype, "modulus": (prelude.MODULUS | prelude.WIDE)[dtype]}
@@ -66,7 +66,7 @@ def site(random: random.Random, scope: Scope, number: int) -> dict[str, object]:
 def _kinds(scope: Scope) -> list[str]:
     kinds = ["pure", "pure", "buffer", "buffer", "watch", "watch", "check", "cpp", "ffi", *NUMBA]
     kinds = [kind for kind in kinds if kind not in NOT_HERE]
-    if scope.uneven and not scope.rule:  # they run for the lanes that are there
+    if scope.uneven and not scope.rule:  # these callbacks run for the active lanes
         kinds += ["tap", "tap", "debug", *([] if scope.remat else ["io"])]
     if not scope.uneven:
         kinds += ["tap", "tap", "debug", "debug", "print", "hcb_tap"]
@@ -74,7 +74,8 @@ def _kinds(scope: Scope) -> list[str]:
             kinds += ["sink", "named_tap", "hcb_print"]
         if not scope.derivative and not scope.remat and not scope.rule and not scope.shards and not scope.located:
             kinds.append("ref_tap")
-        # In a shard_map an io callback's result may vary where what its rule is for does not, and JAX compares the two.
+        # In a shard_map, the result of an io callback may vary over axes over which the primal of its rule does not,
+        # and JAX compares the two.
         if not scope.remat and not (scope.rule and scope.shards):
             kinds += ["io", "io"]
             if not scope.lanes and not scope.derivative:
@@ -84,7 +85,7 @@ def _kinds(scope: Scope) -> list[str]:
 
 def _dtype(random: random.Random, scope: Scope, what: str) -> str:
     if what == "ffi" and random.random() < 0.3:
-        return "uint32"  # of PRNG keys
+        return "uint32"  # the dtype of PRNG keys' data
     if what in KEYED and random.random() < 0.1:
         return "uint32"
     if what in prelude.NATIVE:
@@ -100,7 +101,7 @@ def _dtype(random: random.Random, scope: Scope, what: str) -> str:
 
 
 def _options(random: random.Random, scope: Scope, what: str, number: int) -> dict[str, object]:
-    """Of callout.options."""
+    """Chooses settings of callout.options."""
     chosen = [{"numpy_only": True}, {"name": f"named{number}"}]
     if what in ("pure", "io"):
         chosen.append({"zero_copy": True})
@@ -112,10 +113,10 @@ def _options(random: random.Random, scope: Scope, what: str, number: int) -> dic
 
 
 def _settings(random: random.Random, scope: Scope, attrs: dict[str, object]) -> dict[str, object]:
-    """The arguments of a call; what is no number or text among them is in `attrs`."""
+    """Chooses the arguments of a call; `attrs` gets those that are not numbers or text."""
     what, settings, pick = attrs["what"], {}, random.choice
     if what in ("pure", "buffer"):
-        # Of an operand that has the axes of some vmaps only, "legacy_vectorized" does not say which.
+        # "legacy_vectorized" is ambiguous for an operand that has the axes of only some vmaps.
         settings["vmap_method"] = pick(METHODS if scope.lanes < 2 else METHODS[:-1])
     if what in prelude.NATIVE:
         attrs["method"] = pick(METHODS if what == "ffi" else (*METHODS, "parallel"))
@@ -151,12 +152,12 @@ def _settings(random: random.Random, scope: Scope, attrs: dict[str, object]) -> 
 
 
 def bar(random: random.Random, numbers: Iterator[int]) -> dict[str, object]:
-    """The attributes of a loop that may have a bar."""
+    """Returns the attributes of a loop, which may include a bar."""
     return {"bar": next(numbers)} if random.random() < 0.2 else {}
 
 
 def _sending(random: random.Random, scope: Scope) -> dict[str, object]:
-    """What a tap leaves out. Where it is not the program that decides which ones, only what leaves out none or all."""
+    """Chooses which records a tap skips. Where XLA, not the program, decides the order, the tap skips none or all."""
     some = [{"sample": 1.0}, {"only_process": 0}, {"only_process": 1}, {"every": 1}]
     some += [{"on_full": "drop_newest"}, {"on_full": "fail"}]
     if not scope.shards:
@@ -167,7 +168,7 @@ def _sending(random: random.Random, scope: Scope) -> dict[str, object]:
 
 
 def _sender(random: random.Random, scope: Scope) -> dict[str, object]:
-    """Which device sends a value. What the shards are of one that XLA spreads is XLA's choice."""
+    """Chooses the device that sends a value. XLA chooses the shards of a value that it spreads itself."""
     if not scope.devices:
         return random.choice(({}, {"sharding": "gather"}, {"sharding": "local"}, {"device_index": 0}))
     return random.choice(({}, {"sharding": "gather"}, {"device_index": 1} if scope.spread else {}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws programs at random. What a program must not have where is decided here, by what the manual says is refused."""
+"""Draws programs at random, and excludes programs that the manual says are rejected."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ DEVICES = tuple(n for n in (0, 0, 2, 4) if not prelude.ON_CUDA or n <= len(jax.d
 
 
 class Drawer:
-    """One program."""
+    """Draws one program."""
 
     def __init__(self, seed: int):
         self.random = random.Random(seed)
         self._names = itertools.count()
         self._sites = itertools.count()
-        self._uneven: set[str] = set()  # integers that differ from lane to lane
-        self.devices = self.random.choice(DEVICES)  # of all meshes in the program; 0: none
+        self._uneven: set[str] = set()  # integers that differ between lanes
+        self.devices = self.random.choice(DEVICES)  # of all meshes in the program; 0: no meshes
 
     def program(self) -> Program:
         mode = self.random.choices(("jit", "donate", "aot", "threaded", "eager", "sharded"), (8, 2, 1, 2, 1, 1))[0]
@@ -76,17 +76,17 @@ class Drawer:
 
 
 class Body:
-    """The statements of one region as they are drawn."""
+    """Draws the statements of one region."""
 
     def __init__(self, drawer: Drawer, scope: Scope, params: list[Var]):
         self._drawer, self._scope, self._random = drawer, scope, drawer.random
         self._known = list(params)
         self.stmts: list[Stmt] = []
 
-    # What there is
+    # Variables
 
     def some(self, type_: Type) -> Var:
-        """A variable of the type: mostly a late one, or one that is made."""
+        """Returns a variable of the type: mostly a late one, or a new one."""
         found = [var for var in self._known if var.type == type_]
         if found:
             return found[-1] if self._random.random() < 0.6 else self._random.choice(found)
@@ -118,7 +118,7 @@ class Body:
         return outs
 
     def _params(self, args: list[Var]) -> list[Var]:
-        """Parameters that these arguments are passed to."""
+        """Returns parameters for these arguments."""
         params = [self._drawer._var(arg.type) for arg in args]
         self._drawer._uneven |= {
             p.name for p, arg in zip(params, args, strict=True) if arg.name in self._drawer._uneven
@@ -157,7 +157,10 @@ class Body:
     def _arithmetic(self) -> None:
         type_ = self._type()
         op = self._random.choice(
-            ("add", "sub", "mul", "scale", "shift", "wrap", "stop", "reverse", "dot", "pick", "shift_i", "name")
+            (
+                *("add", "sub", "mul", "scale", "shift", "held", "asked", "wrap", "stop", "reverse", "dot", "pick"),
+                *("shift_i", "name"),
+            )
         )
         if op in ("reverse", "dot", "pick"):
             vector = self.some(VECTOR)
@@ -171,7 +174,8 @@ class Body:
             self._op(op, type_, self.some(type_), self._random.choice([v for v in self._known if v.type == type_]))
         else:
             names = {"name": self._random.choice(("kept", "other"))}
-            by = {"scale": self._random.choice((-1, 2, -2)), "shift": self._random.randint(-3, 3), **names}.get(op)
+            shifts = dict.fromkeys(("shift", "held", "asked"), self._random.randint(-3, 3))
+            by = {"scale": self._random.choice((-1, 2, -2)), **shifts, **names}.get(op)
             self._op(op, type_, self.some(type_), by=by)
 
     def _callback(self) -> None:
@@ -183,7 +187,7 @@ class Body:
         return choosing.bar(self._random, self._drawer._sites)
 
     def _captured(self, args: list[Var], among: Sequence[int]) -> dict[str, object]:
-        """Arguments that are captured variables instead."""
+        """Returns arguments that are captured variables instead of parameters."""
         if self._random.random() < 0.6:
             return {}
         return {"captured": tuple(i for i in among if self._random.random() < 0.7)}

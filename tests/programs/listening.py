@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that programs call: they note what they got."""
+"""The functions that programs call. They record their arguments."""
 
 import ctypes
 import functools
@@ -24,8 +24,8 @@ INTEGERS = ("int4", "int8", "int16", "int32", "uint4", "uint8", "uint16", "uint3
 MODULUS = dict.fromkeys((*FLOATS, *FLOATS8, *INTEGERS, "complex64"), 8)
 MODULUS |= {"bool": 2, "int2": 2, "uint2": 4, "float4_e2m1fn": 4}
 WIDE = dict.fromkeys(("float64", "int64", "uint64", "complex128"), 8)  # in programs with jax_enable_x64
-NARROW = {"int4", "uint4", "int2", "uint2", "float4_e2m1fn"}  # less than a byte
-NATIVE = {"cpp", "numba", "ffi"}  # `answer` without Python, which notes nothing
+NARROW = {"int4", "uint4", "int2", "uint2", "float4_e2m1fn"}  # types of less than a byte
+NATIVE = {"cpp", "numba", "ffi"}  # kinds that compute `answer` without Python and record nothing
 WITH_RESULT = {"pure", "io", "buffer", "hcb_call", *NATIVE}
 OBSERVED = {
     "io",
@@ -38,33 +38,33 @@ OBSERVED = {
     "hcb_tap",
     "hcb_call",
     "hcb_print",
-}  # as often as the program gets there
+}  # kinds that run exactly as often as the program reaches them
 IDENTITIES = {"tap", "ref_tap", "sink", "named_tap", "hcb_tap", "hcb_print", "watch", "check"}
 
-events = []  # (site, pos, value), one a lane, in the order of arrival
+events = []  # (site, pos, value), one for each lane, in the order of arrival
 FOLDER = "folder"
 calls = {}  # site: how often its function was called
 failing = {}  # site: the position at which its function raises
-raised = []  # what the runs of a program that fails raised, None for nothing; then the barrier
-allowed = {}  # site: the positions at which its check may be done
-drawn = [io.StringIO()]  # what bars write now; one of a program that failed may end later, on a page of its own
-names = []  # what was registered
-libraries = []  # of foreign functions: they stay
-sinks = {}  # site: the file that its records go to
+raised = []  # errors of the runs of a program that fails, None for success; the barrier's error comes last
+allowed = {}  # site: the positions at which its check may run
+drawn = [io.StringIO()]  # where bars write; a bar of a failed program may end later, on a page of its own
+names = []  # registered names
+libraries = []  # libraries of foreign functions, which stay loaded
+sinks = {}  # site: the file that receives its records
 
 
 class Wrong(Exception):  # noqa: N818 - it has no other name
-    """What callbacks raise."""
+    """Raised by callbacks that fail."""
 
 
 def answer(x, modulus):
-    """What callbacks with results return: x is a wrapped value of any dtype."""
+    """Computes the result of a callback: x is a wrapped value of any dtype."""
     numbers = x.real if x.dtype.kind == "c" else x
     return np.asarray((numbers.astype(np.float32) * 3 + 1) % modulus).astype(x.dtype)
 
 
 def note(site, pos, x, rank):
-    """Notes one event for each lane; the lanes are the leading axes of pos, and of x unless it has none of them."""
+    """Records one event for each lane. The lanes are the leading axes of pos, and of x unless x has none of them."""
     pos, x = np.asarray(pos), np.asarray(x)
     x = x.real if x.dtype.kind == "c" else x
     x = x.astype(np.float32)
@@ -81,7 +81,7 @@ def note(site, pos, x, rank):
 
 
 def unbatched(x, transforms, leaf):
-    """x with the axes of its batches in front, the outermost first."""
+    """Returns x with its batch axes in front, the outermost first."""
     dims = [t[1]["batch_dims"][leaf] for t in transforms if t[0] == "batch"]
     for place, dim in enumerate(reversed(dims)):
         x = np.expand_dims(x, place) if dim is None else np.moveaxis(x, dim + place, place)
@@ -89,7 +89,7 @@ def unbatched(x, transforms, leaf):
 
 
 def heard(site, rank, modulus, keyed=False, **options):
-    """The function of a call, of `keyed` data: `options` are those of callout.options."""
+    """Returns the function of a call; `keyed`: the operand is PRNG keys; `options` are those of callout.options."""
 
     def call(pos, x):
         calls[site] = calls.get(site, 0) + 1
@@ -103,17 +103,17 @@ def heard(site, rank, modulus, keyed=False, **options):
 
 
 def key_of(x):
-    """PRNG keys with the numbers of x in their data."""
+    """Returns PRNG keys whose data contains the numbers of x."""
     return jax.random.wrap_key_data(jax.numpy.stack([x, x * 0], -1), impl="threefry2x32")
 
 
 def unkeyed(x, keyed):
-    """The numbers of x, or those in the data of keys."""
+    """Returns the numbers of x, or those in the data of keys."""
     return np.asarray(x)[..., 0] if keyed else np.asarray(x)
 
 
 def told(site, rank, keyed=False, **options):
-    """The same for what returns nothing."""
+    """Returns the function of a callback without results; the parameters are those of `heard`."""
 
     def call(pos, x):
         calls[site] = calls.get(site, 0) + 1
@@ -124,7 +124,7 @@ def told(site, rank, keyed=False, **options):
 
 
 def tapped(site, rank, keyed=False, **options):
-    """The function of a tap, `with_transforms`, and with a device and an index if those are asked for."""
+    """Returns the function of a tap that takes transforms, and a device and an index if the tap passes them."""
 
     def tap(value, *, transforms=(), device=None, index=None):
         calls[site] = calls.get(site, 0) + 1
@@ -138,9 +138,9 @@ def tapped(site, rank, keyed=False, **options):
 
 
 def checked(site, pos, e, kind="error"):
-    """Fails the program, or spoils e, where the check is done at a position where it must not be.
+    """Fails the program, or corrupts e, if the check runs at a position where it must not run.
 
-    One that warns does so at each position; one that is off has nothing to say anywhere.
+    A check that warns warns at each position; a check that is off never warns.
     """
     if kind == "warn_if":
         return callout.warn_if(e, pos >= 0, "site {site} warns at {pos}", site=site, pos=pos)
@@ -205,7 +205,7 @@ def lines(site):
 
 
 def written(site, dtype):
-    """A sink's records as events."""
+    """Returns a sink's records as events."""
     for line in sinks[site][0].read_text().splitlines():
         record = json.loads(line)
         x = np.asarray(record["1"], np.float32)
@@ -214,7 +214,7 @@ def written(site, dtype):
 
 @functools.cache
 def kernel(vmap_method, sharding=None):
-    """`answer` by Numba."""
+    """Returns `answer` compiled by Numba."""
     import numba
 
     @numba.njit
@@ -227,7 +227,7 @@ def kernel(vmap_method, sharding=None):
 
 
 def affine():
-    """Registers `answer`, but for the modulus, as foreign functions of floats and of what PRNG keys are made of."""
+    """Registers `answer`, except for the modulus, as foreign functions of floats and of the data of PRNG keys."""
     handlers = """
     #include "xla/ffi/api/ffi.h"
 
@@ -259,7 +259,7 @@ def affine():
 
 @functools.cache
 def foreign(vmap_method):
-    """`answer` as a foreign function."""
+    """Returns `answer` as a foreign function."""
     affine()
 
     def call(x):
@@ -271,7 +271,7 @@ def foreign(vmap_method):
 
 @functools.cache
 def foreign_of_keys(vmap_method):
-    """`answer` as a foreign function whose operand and result are PRNG keys."""
+    """Returns `answer` as a foreign function whose operand and result are PRNG keys."""
     affine()
 
     def call(x):
@@ -285,7 +285,7 @@ def foreign_of_keys(vmap_method):
 
 @functools.cache
 def compiled(vmap_method, sharding=None):
-    """`answer` in C++."""
+    """Returns `answer` in C++."""
     module = callout.cpp.load_inline("""
     #include <cmath>
     #include "callout/kernel.h"
@@ -299,7 +299,7 @@ def compiled(vmap_method, sharding=None):
 
 
 def printed(text):
-    """Notes what id_print wrote: a line with the site, and the pair; then what debug_print did: @site pos [value]."""
+    """Records the output of id_print, a line with the site and the pair, and of debug_print: @site pos [value]."""
     pair = re.compile(r"^site: (\d+).*\n\( (\S+)\s+([^()]*) \)\n", re.MULTILINE)
     for at, pos, value in pair.findall(text):
         events.append((int(at), int(pos), tuple(map(float, value.strip("[]").split()))))
@@ -309,8 +309,8 @@ def printed(text):
 
 
 def bars():
-    """The bars that ended: (which, its steps), in the order of their ends."""
+    """Returns the bars that ended, as (bar, steps), in the order of their ends."""
     last = (line.split("\r")[-1] for line in drawn[0].getvalue().split("\n"))
     ended = (re.match(r"bar(\d+): .*?(\d+)(?:/\d+ |it )\[", line) for line in last)
-    # A while loop without steps has an empty bar, a scan none.
+    # A while loop without steps has an empty bar, a scan without steps has none.
     return [(int(bar[1]), int(bar[2])) for bar in ended if bar and bar[2] != "0"]

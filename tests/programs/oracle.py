@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program computes and whom it calls, without JAX: loops over lanes and iterations, one statement after the other."""
+"""Computes a program's results and callbacks without JAX: loops over lanes and iterations, statement by statement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from syntax import Program, Region, Stmt
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """A callback of one lane: which, where in the program's loops, with what, and in which lanes and shards."""
+    """A callback of one lane: its site, position in the program's loops, value, lanes and shards."""
 
     site: int
     pos: int
@@ -30,7 +30,7 @@ class Oracle:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.bars: list[tuple[int, int]] = []  # which, and its steps
+        self.bars: list[tuple[int, int]] = []  # (bar, steps)
         self._muted = 0
         self._lanes: tuple[int, ...] = ()
         self._levels = itertools.count(1)
@@ -118,7 +118,7 @@ class Oracle:
         sample = rows[0] if rows else ()
         everything = [*carry, *sample]
         while any(map(boxes.level, everything)) and len(everything) == len(body.params):
-            # As in JAX, a carry that is differentiated in one iteration is in all of them.
+            # JAX differentiates a carry in all iterations if one iteration differentiates it.
             outs = self._quietly(body, pos * 8, [*carry, *sample])[:n]
             grown = [boxes.lifted(value, out) for value, out in zip(carry, outs, strict=True)]
             if [boxes._boxes(x) for x in grown] == [boxes._boxes(x) for x in carry]:
@@ -158,7 +158,7 @@ class Oracle:
         rows, outer = [], self._lanes
         self._bar(stmt, stmt.attrs["n"])
         for i in range(stmt.attrs["n"]):
-            if stmt.attrs["options"]:  # a batch size: some iterations are lanes
+            if stmt.attrs["options"]:  # with a batch size, some iterations are lanes
                 self._lanes = (*outer, i)
             rows.append(self.call(stmt.regions[0], pos * 8 + i, [boxes.take(x, i, 0) for x in values]))
         self._lanes = outer
@@ -209,7 +209,7 @@ class Oracle:
 
 
 def wrap(x: Value, modulus: int) -> Value:
-    """x modulo a power of two, with the derivative 1."""
+    """Returns x modulo a power of two, with the derivative 1."""
     return boxes.add(x, -np.float32(modulus) * np.floor(boxes.base(x) / np.float32(modulus)))
 
 
@@ -245,6 +245,8 @@ OPERATIONS: dict[str, Any] = {
     "scale": lambda by, pos, x: boxes.scale(x, by),
     "shift": lambda by, pos, x: boxes.add(x, np.full_like(boxes.base(x), by)),
     "wrap": lambda by, pos, x: wrap(x, 8),
+    "held": lambda by, pos, x: boxes.add(x, np.full_like(boxes.base(x), by)),
+    "asked": lambda by, pos, x: boxes.add(x, np.full_like(boxes.base(x), max(by, 0))),
     "stop": lambda by, pos, x: boxes.stop(x),
     "name": lambda by, pos, x: x,
     "reverse": lambda by, pos, x: boxes.linear(x, lambda v: v[::-1], lambda g: g[::-1]),
@@ -260,7 +262,7 @@ OPERATIONS: dict[str, Any] = {
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What one run of a program gives."""
+    """The outcome of one run of a program."""
 
     results: list[np.ndarray]
     events: list[Event]

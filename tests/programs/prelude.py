@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: F403, F405 - programs see the names of both
-"""What printed programs are written in: arithmetic on small integers, loops that count where they are, and callbacks that
-note what they got. A program that is printed for a reader has this file in front.
+# ruff: noqa: F403, F405 - printed programs use the names of NumPy and of listening.py
+"""The functions of printed programs; a program that is printed for a reader begins with this file.
+
+They are arithmetic on small integers, loops that track their position, and callbacks that record their arguments.
 """
 
 import contextlib
+import functools
 import io
 import os
 
@@ -24,7 +26,7 @@ from jax.ad_checkpoint import checkpoint_name  # noqa: F401
 from listening import *
 
 ON_CUDA = os.environ.get("CALLOUT_TEST_PLATFORM") == "cuda"
-ON_SOFTWARE_GPU = ON_CUDA and "Software" in jax.devices()[0].device_kind  # it cannot run NCCL's kernels
+ON_SOFTWARE_GPU = ON_CUDA and "Software" in jax.devices()[0].device_kind  # the software GPU cannot run NCCL's kernels
 if ON_CUDA and jax.default_backend() != "gpu":
     raise RuntimeError(f"CALLOUT_TEST_PLATFORM=cuda: JAX's default backend is {jax.default_backend()!r}, not a GPU")
 
@@ -48,8 +50,20 @@ def grow(x, n, axis):
     return jnp.expand_dims(x, axis) + steps
 
 
+@functools.cache
+def value(number):
+    """Makes a value of the host, which programs capture."""
+    return callout.HostValue(np.float32(number))
+
+
+@functools.cache
+def flag(is_set):
+    """Makes a flag of the host, which programs capture."""
+    return callout.StopFlag(timeout=0 if is_set else None)
+
+
 def to(x, dtype):
-    """x, which is wrapped, as the dtype of a callback's operand."""
+    """Converts x, which is wrapped, to the dtype of a callback's operand."""
     return x > 0 if dtype == "bool" else x.astype(dtype)
 
 
@@ -65,7 +79,7 @@ def back(x, like):
 
 
 def barred(bar, total=None):
-    """What gives a loop's body a bar, if it is to have one, or what JAX has that has an effect as bars have."""
+    """Returns a decorator that gives a loop's body a bar, a debug callback of JAX's instead, or nothing."""
     if bar is None:
         return lambda body: body
     if bar == "debug":
@@ -88,7 +102,7 @@ def while_(pos, count, body, *carry, look=None, bar=None):
 
 
 def fori_(pos, count, body, *carry, bar=None):
-    first = count * 0  # of its dtype
+    first = count * 0  # zero, in the dtype of count
     return lax.fori_loop(first, count % 4, barred(bar)(lambda i, c: tuple(body(pos * 8 + i, *c))), tuple(carry))
 
 
@@ -169,7 +183,7 @@ def linearize_(pos, body, x, tangent, *rest):
 
 
 def varying_as(x, y):
-    """Returns x, of the type that a cotangent of y has in a shard_map."""
+    """Returns x with the varying axes that a cotangent of y has in a shard_map."""
     missing = tuple(jax.typeof(y).manual_axis_type.varying - jax.typeof(x).manual_axis_type.varying)
     return lax.pcast(x, missing, to="varying") if missing else x
 
@@ -213,7 +227,7 @@ def custom_vjp_(pos, function, forward, backward, x):
 
 
 def forget():
-    """Before the next program."""
+    """Resets the records before the next program."""
     events.clear()
     calls.clear()
     failing.clear()
@@ -229,7 +243,7 @@ def forget():
 
 
 def run(program, inputs, mode="jit", runs=2, wide=False):
-    """The results of the last run, when everything is delivered."""
+    """Runs a program `runs` times; returns the results of the last run after everything is delivered."""
     with jax.enable_x64(wide):
         return run_here(program, inputs, mode, runs)
 
@@ -268,14 +282,14 @@ def run_here(program, inputs, mode, runs):
         finally:
             with catching():
                 callout.barrier_wait()
-            with contextlib.suppress(*[Wrong] * bool(failing)):  # as the runs did
+            with contextlib.suppress(*[Wrong] * bool(failing)):  # runs of a failing program raise, too
                 jax.effects_barrier()
             printed(output.getvalue())
 
 
 @contextlib.contextmanager
 def catching():
-    """Notes what is raised, if something is expected to be."""
+    """Records an error if the program is expected to fail."""
     if not failing:
         yield
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs as Python source. The source is what runs; there is no other way from a program to JAX."""
+"""Prints programs as Python source. JAX runs exactly this source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CAPTURING = {
     "cond": 1,
     "jvp": 1,
     "vjp": 1,
-}  # arguments that are no parameters
+}  # arguments that are not parameters
 
 
 def _shape(shape: tuple[int, ...]) -> str:
@@ -38,6 +38,8 @@ OPERATIONS = {
     "scale": lambda by, x: f"{x} * {by}",
     "shift": lambda by, x: f"{x} + {by}",
     "wrap": lambda by, x: f"wrap({x})",
+    "held": lambda by, x: f"{x} + value({by}).get()",
+    "asked": lambda by, x: f"jnp.where(flag({by > 0}).is_set(), {x} + {by}, {x})",
     "stop": lambda by, x: f"lax.stop_gradient({x})",
     "name": lambda by, x: f'checkpoint_name({x}, "{by}")',
     "reverse": lambda by, x: f"{x}[::-1]",
@@ -52,7 +54,7 @@ OPERATIONS = {
 
 
 def _call(stmt: Stmt, names: list[str], args: list[str], callbacks: str) -> str:
-    """The right side of a statement other than an operation or a callback."""
+    """Returns the right side of a statement that is neither an operation nor a callback."""
     attrs, rest = stmt.attrs, ", ".join(args)
     has_bar = attrs.get("bar") is not None and callbacks in ("callout", "debug")
     bar = {"bar": attrs["bar"] if callbacks == "callout" else "debug"} if has_bar else {}
@@ -66,7 +68,7 @@ def _call(stmt: Stmt, names: list[str], args: list[str], callbacks: str) -> str:
             chosen = f", policy=jax.checkpoint_policies.{policy}" if policy else ""
             return f"jax.checkpoint({names[0]}{chosen}{more})(pos{comma})"
         case "located":
-            if callbacks != "callout":  # it is Callout's
+            if callbacks != "callout":  # only Callout has the loop
                 return f"{names[0]}(pos{comma})"
             return f"callout.locate_nans({names[0]}{more})(pos{comma})"
         case "cond":
@@ -99,7 +101,7 @@ def _call(stmt: Stmt, names: list[str], args: list[str], callbacks: str) -> str:
 
 
 class Printer:
-    """Writes one program, for Callout, with JAX's own callbacks in their place, with its debug callbacks only, or none."""
+    """Writes one program: for Callout, with JAX's own callbacks instead, with only its debug callbacks, or without any."""
 
     def __init__(self, callbacks: str = "callout"):
         self._written = {"callout": _callout_site, "jax": _jax_site, "debug": _debug_site, "none": _no_site}[callbacks]
@@ -131,7 +133,7 @@ class Printer:
         self._lines.append("    " * depth + text)
 
     def _region(self, name: str, region: Region, depth: int, captured: dict[int, str] | None = None) -> None:
-        """A function; `captured` are its parameters that are variables around it instead."""
+        """Writes a function; `captured` are parameters that become variables of the enclosing function."""
         captured = captured or {}
         if not depth:
             self._lines += ["", ""]
@@ -176,7 +178,7 @@ class Printer:
 
 
 def _is_strict(stmt: Stmt) -> bool:
-    """Whether a check is one that must not be done where the oracle does not get to."""
+    """Returns true for a check that must not run where the oracle does not evaluate it."""
     return stmt.attrs.get("check", "error") not in ("off", "warn", "warn_if")
 
 
@@ -185,7 +187,7 @@ def _literal(x: object) -> str:
 
 
 def _callout_site(attrs, rank: int) -> tuple[str, str, str]:
-    """How the function of a callback is made, called, and what the site returns."""
+    """Returns a callback's function, its call, and the result of the site."""
     site, modulus, what = attrs["site"], attrs["modulus"], attrs["what"]
     keyed = attrs.get("keyed", False)
     options = ", keyed=True" * keyed + _keywords(attrs.get("options", {}))
@@ -242,7 +244,7 @@ def _callout_site(attrs, rank: int) -> tuple[str, str, str]:
 
 
 def _tap(attrs, sent: str, settings: str) -> tuple[str, str]:
-    """The call of a tap, and what the site returns."""
+    """Returns the call of a tap, and the result of the site."""
     of_float = attrs["dtype"] == "float32"
     call = f"callout.tap(fn{attrs['site']}, (pos, {sent}){settings}"
     match attrs.get("result"):
@@ -254,7 +256,7 @@ def _tap(attrs, sent: str, settings: str) -> tuple[str, str]:
 
 
 def _jax_site(attrs, rank: int) -> tuple[str, str, str]:
-    """The same with JAX's own callbacks."""
+    """Returns a JAX callback's function, its call, and the result of the site."""
     site, modulus, what = attrs["site"], attrs["modulus"], attrs["what"]
     settings = {name: value for name, value in attrs.get("settings", {}).items() if name in ("vmap_method", "ordered")}
     shape = "jax.ShapeDtypeStruct(e.shape, e.dtype)"
@@ -283,7 +285,7 @@ def source(program: Program, callbacks: str = "callout") -> str:
 
 
 def standalone(program: Program) -> str:
-    """Source that runs by itself."""
+    """Returns source that runs by itself."""
     text = Path(listening.__file__).read_text() + Path(prelude.__file__).read_text()
     text = text.replace("from listening import *\n", "")
     return f"{text}\n\n# The program\n{source(program)}\nprint(*results, sep='\\n')\nprint(*events, sep='\\n')\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program of a seed."""
+"""Makes the program of a seed."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ def draw(seed: int) -> Program:
 
 
 def _failing(program: Program, chance: random.Random) -> Program:
-    """The program with a callback that raises, if one of its callbacks can be chosen. Devices would wait for each other."""
+    """Lets one callback of the program raise, if possible.
+
+    With several devices, none does: they would wait for each other.
+    """
     if any(stmt.kind == "located" for stmt in statements(program.main)):
-        return program  # what a call that failed leaves behind may be NaN
+        return program  # values after a failed call may be NaN
     plain = {
         stmt.attrs["site"]
         for stmt, path in within(program.main, {"jvp", "vjp", "remat"})
         if stmt.kind == "site" and not path and stmt.attrs["what"] in ("io", "debug", "tap", "named_tap")
         if not stmt.attrs["settings"].keys() & choosing.LEAVING
-        # Of what is dispatched asynchronously, and whose results nobody looks at, the error comes at JAX's barrier.
+        # The error of an eager numpy_only callback whose result is unused appears only at JAX's barrier.
         if not (program.mode == "eager" and stmt.attrs.get("options", {}).get("numpy_only"))
     }
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of a few statements, for the tests of the fuzzer, and what spoils them."""
+"""Programs of a few statements for the tests of the fuzzer, and faults to inject into them."""
 
 import numpy as np
 import prelude
@@ -20,7 +20,7 @@ def one_site(what: str, **more: object) -> Program:
 
 
 def hasty(site, rank, tapped=prelude.tapped):
-    """A function of a tap that notes each record before the one that came before it."""
+    """Returns a tap function that records each record before its predecessor."""
     tap = tapped(site, rank)
 
     def tap_before_the_last(value, *, transforms=()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a program that fails shorter, as long as it fails in the same way."""
+"""Makes a failing program shorter, as long as it fails in the same way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INLINED = {
     "cond",
     "custom_jvp",
     "custom_vjp",
-}  # whose regions take the last arguments and give the results
+}  # whose regions take the last arguments and return the results
 FREE = {
     "jit": 0,
     "remat": 0,
@@ -24,7 +24,7 @@ FREE = {
     "cond": 1,
     "vjp": 2,
     "jvp": 2,
-}  # whose further arguments can be left out, and how many cannot
+}  # number of arguments that cannot be left out, for kinds with optional ones
 SIMPLE = {
     "options": {},
     "settings": {},
@@ -62,7 +62,7 @@ def _is_zero(stmt: Stmt) -> bool:
 
 
 def tidied(region: Region) -> Region:
-    """Without operations that nobody uses."""
+    """Removes operations whose results are not used."""
     used = {var.name for var in region.results}
     kept: list[Stmt] = []
     for stmt in reversed(region.body):
@@ -73,7 +73,7 @@ def tidied(region: Region) -> Region:
 
 
 def _without_argument(stmt: Stmt, i: int) -> Stmt | None:
-    """The statement without an argument that its regions do not use."""
+    """Returns the statement without an argument that its regions do not use."""
     if stmt.attrs.get("captured"):
         return None
     first = FREE[stmt.kind]
@@ -116,7 +116,7 @@ def _simpler_statements(stmt: Stmt) -> Iterator[Stmt]:
 
 def smaller_regions(region: Region) -> Iterator[Region]:
     body = region.body
-    for k in reversed(range(len(body))):  # late ones first: fewer depend on them
+    for k in reversed(range(len(body))):  # late statements first, since fewer depend on them
         before, stmt, after = body[:k], body[k], body[k + 1 :]
         if not _is_zero(stmt):
             yield dataclasses.replace(region, body=(*before, *map(_zero, stmt.outs), *after))
@@ -162,7 +162,7 @@ def size(program: Program) -> int:
 
 
 def shrunk(program: Program, fails: Callable[[Program], bool], seconds: float = 60) -> Program:
-    """The shortest program found in the time for which `fails` still holds."""
+    """Returns the shortest program found within the time for which `fails` still holds."""
     end = time.monotonic() + seconds
     again = True
     while again:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs as data: what is drawn, interpreted, printed and shrunk."""
+"""Programs as data, which are drawn, interpreted, printed and shrunk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Region:
 
 @dataclasses.dataclass(frozen=True)
 class Stmt:
-    """`outs = kind(args)`, with the functions that it calls and what is fixed when the program is written."""
+    """`outs = kind(args)`, with the functions that the statement calls and its fixed attributes."""
 
     kind: str
     outs: tuple[Var, ...]
@@ -51,7 +51,7 @@ class Stmt:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """The outermost function, its arguments, and how it is run: see prelude.py's `run`."""
+    """The outermost function, its arguments, and how it runs: see `run` in prelude.py."""
 
     main: Region
     inputs: tuple[Any, ...]
@@ -62,7 +62,7 @@ class Program:
 
 
 def statements(region: Region) -> Iterator[Stmt]:
-    """All of a region, outer ones first."""
+    """Yields all statements of a region, outer ones first."""
     for stmt in region.body:
         yield stmt
         for inner in stmt.regions:
@@ -74,7 +74,7 @@ def sites(program: Program) -> list[Stmt]:
 
 
 def within(region: Region, kinds: set[str]) -> Iterator[tuple[Stmt, tuple[str, ...]]]:
-    """The statements, each with those of the given kinds that it lies in, the outermost first."""
+    """Yields the statements, each with the statements of the given kinds around it, the outermost first."""
 
     def walk(region: Region, path: tuple[str, ...]) -> Iterator[tuple[Stmt, tuple[str, ...]]]:
         for stmt in region.body:
@@ -87,7 +87,7 @@ def within(region: Region, kinds: set[str]) -> Iterator[tuple[Stmt, tuple[str, .
 
 
 def rewritten(region: Region, change: Callable[[Region], Region]) -> Region:
-    """The region with `change` applied to all regions in it and then to itself."""
+    """Returns the region with `change` applied to all inner regions and then to itself."""
     body = tuple(
         dataclasses.replace(stmt, regions=tuple(rewritten(inner, change) for inner in stmt.regions))
         for stmt in region.body

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fuzzer of programs finds what is wrong, makes it short, and finds nothing where nothing is."""
+"""Tests the fuzzer of programs: it finds faults, shrinks their programs, and finds nothing in correct programs."""
 
 import dataclasses
 import os
@@ -35,7 +35,7 @@ def tap_beside_others() -> Program:
     )
 
 
-# Python 3.13t keeps functions that stand in no other one, as those of programs do, for good.
+# Python 3.13t never releases functions that are not nested in another, such as those of programs.
 KEEPS_FUNCTIONS = sys.version_info[:2] == (3, 13) and bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
@@ -50,7 +50,7 @@ def nothing_is_left():
     assert live() == before
 
 
-def test_programs_do_what_their_oracles_say():
+def test_programs_match_their_oracles():
     for seed in range(4):
         try:
             checking.check(seeds.draw(seed))
@@ -59,7 +59,7 @@ def test_programs_do_what_their_oracles_say():
 
 
 @pytest.mark.parametrize("policy", drawing.POLICIES)
-def test_each_policy_does_what_the_oracle_says(policy):
+def test_each_policy_matches_the_oracle(policy):
     n, x, v, inner = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR)
     body = (
         a_site(0, inner, Var("x4", SCALAR)),
@@ -100,7 +100,7 @@ def test_programs_are_the_same_for_the_same_seed():
 
 
 def deaf(site, rank, **options):
-    """A function of a tap that does not note the record."""
+    """Returns a tap function that does not record its record."""
 
     def tap(value, *, transforms=()):
         prelude.calls[site] = prelude.calls.get(site, 0) + 1
@@ -168,14 +168,14 @@ def test_a_wrong_counter_is_found(monkeypatch, counter):
     assert found.value.kind == "stats"
 
 
-def test_what_is_wrong_with_jax_callbacks_too_is_told_apart(monkeypatch):
+def test_differences_with_jax_callbacks_too_are_not_findings(monkeypatch):
     wrap = prelude.wrap
     monkeypatch.setattr(prelude, "wrap", lambda x, modulus=8: wrap(x, modulus) + 1)
     with pytest.raises(checking.Alike, match=r"result 0: expected 6.0, got 7.0"):
         checking.check(tap_beside_others())
 
 
-def test_what_fails_without_callbacks_too_is_refused(monkeypatch):
+def test_failures_without_callbacks_are_not_findings(monkeypatch):
     def wrap(x, modulus=8):
         raise LookupError("whoever calls")
 
@@ -184,7 +184,7 @@ def test_what_fails_without_callbacks_too_is_refused(monkeypatch):
         checking.check(tap_beside_others())
 
 
-def test_what_fails_with_our_callbacks_only_is_found(monkeypatch):
+def test_failures_only_with_our_callbacks_are_found(monkeypatch):
     def tap(*args, **more):
         raise LookupError("ours")
 
@@ -204,8 +204,8 @@ def test_an_error_that_does_not_arrive_is_found():
 
 
 @pytest.mark.parametrize(("kind", "findings"), [("jax", 0), ("callout", 1)])
-def test_a_process_that_ends_is_a_finding_if_our_callbacks_ran(tmp_path, kind, findings):
-    """A worker that ends at its third program, with callbacks of a kind."""
+def test_a_process_that_ends_in_our_callbacks_is_a_finding(tmp_path, kind, findings):
+    """Simulates a worker that ends at its third program, while callbacks of a kind run."""
     (tmp_path / "sitecustomize.py").write_text(
         "import os, sys, types\n"
         "checking = types.ModuleType('checking')\n"
@@ -237,7 +237,7 @@ def test_a_process_that_ends_is_a_finding_if_our_callbacks_ran(tmp_path, kind, f
 
 @pytest.mark.parametrize(("leaks", "findings"), [(True, 1), (False, 0)])
 def test_an_object_that_is_left_alive_is_found(tmp_path, leaks, findings):
-    """A worker whose programs leave a callback each; it looks after the second."""
+    """Simulates a worker whose programs leak a callback each; it counts live objects after the second."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys, types\n"
         "def draw(seed):\n"
@@ -268,7 +268,7 @@ def test_an_object_that_is_left_alive_is_found(tmp_path, leaks, findings):
     ("used", "stuck"),
     [([1, 1], True), ([1, 4], False), ([1, 4, 7], False), ([1, 4, 4.25], True), ([1, 100, 150, 182], True)],
 )
-def test_a_worker_that_gets_little_of_the_processors_does_not_hang(used, stuck):
+def test_a_slow_worker_does_not_count_as_hanging(used, stuck):
     main = runpy.run_path(str(Path(__file__).with_name("__main__.py")), run_name="programs")
     assert main["is_stuck"](used, 180) == stuck
 
@@ -280,7 +280,7 @@ def loop_with_bar() -> Program:
     return Program(Region((n, x, v), (loop,), (y,)), (np.int32(1), np.float32(3), np.ones(4, np.float32)))
 
 
-def test_loops_have_the_bars_that_the_oracle_says():
+def test_bars_of_loops_match_the_oracle():
     checking.check(loop_with_bar())
     assert prelude.bars() == [(0, 3), (0, 3)]
 
@@ -292,7 +292,7 @@ def test_a_bar_that_is_drawn_twice_is_one():
     assert prelude.bars() == [(5, 2)]
 
 
-def test_a_bar_that_does_not_get_to_its_end_is_found(monkeypatch):
+def test_an_incomplete_bar_is_found(monkeypatch):
     monkeypatch.setattr(prelude, "bars", lambda: [(0, 3), (0, 2)])
     with pytest.raises(checking.Difference, match=r"bars: expected {\(0, 3\): 2}, got {\(0, 3\): 1, \(0, 2\): 1}"):
         checking.check(loop_with_bar())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each kind of callback, dtype and setting that the fuzzer of programs draws does what the oracle says."""
+"""Tests that each kind of callback, dtype and setting that the fuzzer of programs draws does what the oracle says."""
 
 import dataclasses
 import random
@@ -23,7 +23,7 @@ def nothing_is_left():
 
 
 @pytest.mark.parametrize("what", ["numba", "ffi", "cpp", "ref_tap", "check", "hcb_print"])
-def test_sites_of_each_kind_do_what_the_oracle_says(what):
+def test_sites_of_each_kind_match_the_oracle(what):
     if what == "numba":
         pytest.importorskip("numba")
     n, x, v, y, z = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR), Var("x4", VECTOR)
@@ -35,7 +35,7 @@ def test_sites_of_each_kind_do_what_the_oracle_says(what):
 
 
 @pytest.mark.parametrize("dtype", [*prelude.MODULUS, *prelude.WIDE])
-def test_sites_of_each_dtype_do_what_the_oracle_says(dtype):
+def test_sites_of_each_dtype_match_the_oracle(dtype):
     n, x, v, y, z = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR), Var("x4", VECTOR)
     more = {"dtype": dtype, "modulus": (prelude.MODULUS | prelude.WIDE)[dtype], "options": {"args": "jax"}}
     body = (a_site(0, x, y, "io", **more), a_site(1, v, z, **more))
@@ -54,7 +54,7 @@ def test_sites_of_each_dtype_do_what_the_oracle_says(dtype):
         ("buffer", {"input_output_aliases": {1: 0}, "has_side_effect": True}),
     ],
 )
-def test_settings_do_what_the_oracle_says(what, settings):
+def test_settings_match_the_oracle(what, settings):
     n, x, v, y = Var("n0", INTEGER), Var("x1", SCALAR), Var("x2", VECTOR), Var("x3", SCALAR)
     inputs = (np.int32(1), np.float32(-3), np.arange(4, dtype=np.float32))
     checking.check(Program(Region((n, x, v), (a_site(0, x, y, what, settings=settings),), (y,)), inputs))
@@ -62,7 +62,7 @@ def test_settings_do_what_the_oracle_says(what, settings):
 
 
 @pytest.mark.parametrize("kind", ["error", "check", "nan", "off", "warn", "warn_if"])
-def test_checks_of_each_kind_do_what_the_oracle_says(kind):
+def test_checks_of_each_kind_match_the_oracle(kind):
     checking.check(one_site("check", check=kind))
 
 
@@ -86,14 +86,14 @@ def test_keys_are_heard_and_answered_as_the_numbers_in_them(what):
 
 
 @pytest.mark.parametrize("what", ["pure", "io", "cpp", "numba"])
-def test_calls_that_name_their_device_do_what_the_oracle_says(what):
+def test_calls_on_a_named_device_match_the_oracle(what):
     if what == "numba":
         pytest.importorskip("numba")
     checking.check(dataclasses.replace(one_site(what, on=0, method="legacy_vectorized"), mode="eager"))
 
 
 @pytest.mark.parametrize("use", ["used", "ignored"])
-def test_results_of_taps_do_what_the_oracle_says(use):
+def test_results_of_taps_match_the_oracle(use):
     checking.check(one_site("tap", result=use))
     assert len(prelude.events) == 2
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every test leaves nothing behind: live objects of the core are counted before and after."""
+"""Checks that every test leaves nothing behind: live objects of the core are counted before and after."""
 
 import gc  # noqa: I001 - two come before everybody else
 
-import platforms  # it chooses JAX's platform
+import platforms  # chooses JAX's platform
 import gpu_double  # noqa: F401 - it may import callout in its own way: before callout
 import bars
 import callout
@@ -24,9 +24,9 @@ if tpu_on_cpu.IS_USED:
     tpu_on_cpu.install()
 
 if platforms.BY_FALLBACK:
-    policy.warn_once("cpu")  # no test's own record
+    policy.warn_once("cpu")  # warns before any test records warnings
 
-# What was imported stays: the collector need not look at it after each test.
+# Imported objects stay alive: freezing them spares the collector from scanning them after each test.
 gc.collect()
 gc.freeze()
 
@@ -50,12 +50,12 @@ def settled():
         jax.effects_barrier()
     except Exception:  # noqa: BLE001 - docs/errors.md: on several devices JAX raises a failure from every later barrier
         callout._jax_compat.runtime_token_set().clear()
-    settle()  # what the fixtures of the module before have let go of
+    settle()  # releases objects of the previous module's fixtures
 
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind(settled):
-    before = live_counts()  # the test before has settled
+    before = live_counts()  # the previous test has settled
     yield
     after = settle(before)
     assert after == before, f"live objects before the test: {before}, after: {after}; held by: {holders()}"
@@ -63,7 +63,7 @@ def nothing_left_behind(settled):
 
 @pytest.fixture
 def received():
-    """A list, and a tap function that appends to it."""
+    """Returns a list with a tap function that appends to it."""
 
     class Received(list):
         def tap(self, value):
@@ -74,7 +74,7 @@ def received():
 
 @pytest.fixture
 def seen():
-    """A list, and a tap function of host_callback that appends the value, as a number or a list, to it."""
+    """Returns a list with a tap function of host_callback that appends the value, as a number or a list."""
 
     class Seen(list):
         def tap(self, value, transforms, **kwargs):
@@ -85,13 +85,13 @@ def seen():
 
 @pytest.fixture
 def screen():
-    """Where progress bars are drawn."""
+    """Returns the stream on which progress bars are drawn."""
     return bars.Screen()
 
 
 @pytest.fixture
 def small_queue():
-    """The smallest capacity of tap queues, bytes."""
+    """Sets the smallest capacity of tap queues, and returns it in bytes."""
     callout.config.queue_bytes = 16_000_000
     yield 16_000_000
     callout.config.queue_bytes = 256_000_000
@@ -99,7 +99,7 @@ def small_queue():
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    """A folder for the libraries that a module's tests compile."""
+    """Returns a folder for the libraries that a module's tests compile."""
     before = callout.config.cache_dir
     callout.config.cache_dir = str(tmp_path_factory.mktemp("cache"))
     yield callout.config.cache_dir
@@ -108,7 +108,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def handlers(tmp_path_factory):
-    """The library of foreign functions; its targets are registered."""
+    """Builds the library of foreign functions and registers its targets."""
     if platforms.ON_CUDA:
         pytest.skip("on a CPU only: the library's functions read and write the host's memory")
     return ffi_calls.register(ffi_calls.build(tmp_path_factory.mktemp("ffi")))
@@ -116,7 +116,7 @@ def handlers(tmp_path_factory):
 
 @pytest.fixture(params=numba_packages.INSTALLED)
 def cuda(request):
-    """`cuda` of each of the packages that compile `cuda.jit` kernels."""
+    """Returns the `cuda` module of each package that compiles `cuda.jit` kernels."""
     if (reason := numba_packages.missing(request.param)) is not None:
         pytest.skip(reason)
     return numba_packages.cuda_of(request.param)
@@ -124,19 +124,19 @@ def cuda(request):
 
 @pytest.fixture
 def without_gpu(monkeypatch):
-    """Numba finds no GPU, nor the double of the driver, if that is loaded."""
+    """Hides GPUs from Numba, and the double of the driver if it is loaded."""
     for compiler in (NumbaCuda, NumbaCudaMlir):
         monkeypatch.setattr(compiler, "has_device", lambda _: False)
 
 
 @pytest.fixture
 def sm_90(monkeypatch):
-    """Without a GPU, kernels are compiled for an H100."""
+    """Makes the compilers target an H100 without a GPU."""
     monkeypatch.setenv("NUMBA_CUDA_DEFAULT_PTX_CC", "9.0")
 
 
 class Stream:
-    """Collects what is written, write by write."""
+    """Collects the text of each write."""
 
     def __init__(self):
         self.writes = []
@@ -145,7 +145,7 @@ class Stream:
         self.writes.append(text)
 
     def take(self):
-        """All that taps have written until now."""
+        """Returns the text that taps have written so far, and empties the stream."""
         hcb.barrier_wait()
         taken, self.writes = self.writes, []
         return "".join(taken)
@@ -153,13 +153,13 @@ class Stream:
 
 @pytest.fixture
 def stream():
-    """Where `id_print` may write to."""
+    """Returns a stream to which `id_print` writes."""
     return Stream()
 
 
 @pytest.fixture
 def settings():
-    """`callout.config.update` for host_callback's settings, which are put back after the test."""
+    """Returns a function that sets host_callback's settings, and restores them after the test."""
     names = ("host_callback_inline", "host_callback_legacy", "host_callback_outfeed", "log_level", "queue_bytes")
     before = {name: getattr(callout.config, name) for name in names}
     yield callout.config.update
@@ -169,7 +169,7 @@ def settings():
 
 @pytest.fixture
 def bind():
-    """Registers names for exported programs; callbacks note (name, value) in order, and return the value plus one."""
+    """Registers names for exported programs; the callbacks record (name, value) in order and return the value plus one."""
 
     class Bind(list):
         def __call__(self, *names, returns=lambda value: value + 1):

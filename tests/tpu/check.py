@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ci/tpu_check.sh`: compiles programs with callbacks for TPUs, on a machine without one, and looks at what came out.
+"""Compiles programs with callbacks for TPUs on a machine without one, and checks the results, for `ci/tpu_check.sh`.
 
-Usage: check.py [--topology NAME]... [--text FOLDER]. It needs JAX and the libtpu that JAX pins. Nothing is run: libtpu
-compiles for a topology that it is told of.
+Usage: check.py [--topology NAME]... [--text FOLDER]. It needs JAX and the libtpu that JAX pins. Nothing runs: libtpu
+compiles for a given topology.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-# libtpu asks a server of Google's cloud where it is unless it is told.
+# Without these variables, libtpu asks a server of Google's cloud for its location.
 os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
 os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
 os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-4")
@@ -39,7 +39,7 @@ NOT_KNOWN = (
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What a compiled program has of operations."""
+    """The operations of a compiled program."""
 
     sends: int
     receives: int
@@ -49,7 +49,7 @@ class Found:
 
 
 def find(text: str) -> Found:
-    """Counts in the text of a compiled program. An operation in a loop counts once."""
+    """Counts the operations in the text of a compiled program. An operation in a loop counts once."""
     counts = collections.Counter(_OPERATION.findall(text))
     collectives = sum(counts[kind] + counts[f"{kind}-start"] for kind in COLLECTIVES)
     problems = [
@@ -67,7 +67,7 @@ def find(text: str) -> Found:
 
 
 def compare(program, lowered: str, found: Found) -> list[str]:
-    """What is not as `program` says; empty if all is. `lowered`: the StableHLO that was compiled."""
+    """Returns the differences to `program`; empty if there are none. `lowered`: the StableHLO that was compiled."""
     problems = list(found.problems)
     for kind, expected, compiled in (("send", program.sends, found.sends), ("recv", program.receives, found.receives)):
         written = lowered.count(f"stablehlo.{kind}")
@@ -82,7 +82,7 @@ def compare(program, lowered: str, found: Found) -> list[str]:
 
 
 def compile_one(program, devices, folder: Path | None) -> tuple[str, bool]:
-    """A cell of the table, and whether it is as it should be."""
+    """Returns a cell of the table, and whether it is right."""
     import tpu_programs
 
     function, spec = tpu_programs.jitted(program, lambda *_: None, devices)
@@ -98,7 +98,7 @@ def compile_one(program, devices, folder: Path | None) -> tuple[str, bool]:
 
 
 def check(topology: str, programs, folder: Path | None) -> dict[str, tuple[str, bool | None]]:
-    """A column of the table. None: it was not compiled."""
+    """Returns a column of the table. None: the program was not compiled."""
     from jax.experimental import topologies
 
     try:
@@ -119,7 +119,7 @@ def _line(error: BaseException) -> str:
 
 
 def refusals() -> list[str]:
-    """What has no way to a TPU, and says so."""
+    """Returns the features that are rejected for a TPU, with the error."""
     import callout
     import jax
     import jax.numpy as jnp
@@ -134,7 +134,7 @@ def refusals() -> list[str]:
 
 
 def main() -> int:
-    """The exit code."""
+    """Returns the exit code."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--topology", action="append", help=f"default: {', '.join(TOPOLOGIES)}")
     parser.add_argument("--text", type=Path, help="a folder for the compiled programs")

@@ -10,7 +10,7 @@
 namespace callout::bench {
 namespace {
 
-// Of the FFI extension, which no package ships a header for.
+// Argument of PJRT's FFI extension, which no package ships a header for.
 struct RegisterHandlerArgs {
   size_t struct_size;
   const char* name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program does that uses the PJRT C API directly: the peer of the host. Ends the process on errors.
+// A program that uses the PJRT C API directly: the peer that the host is compared with. Ends the process on errors.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace callout::bench {
 
 class BarePjrt {
  public:
-  /// Loads the plugin and makes a client of its own, with `device_count` devices.
+  /// Loads the plugin and creates a client with `device_count` devices.
   static BarePjrt Load(const std::string& plugin, int64_t device_count);
   /// Borrowed: `client` outlives this object.
   BarePjrt(const PJRT_Api* api, PJRT_Client* client);
@@ -23,11 +23,11 @@ class BarePjrt {
   void Check(PJRT_Error* error, const char* what) const;
 
   PJRT_LoadedExecutable* Compile(std::string code, int num_replicas) const;
-  /// An array of `elements` times 1, on the i-th device; a scalar if it has one element.
+  /// Creates an array of `elements` times 1 on the i-th device; a scalar if `elements` is 1.
   PJRT_Buffer* Ones(int64_t elements, size_t device) const;
-  /// The first element.
+  /// Returns the first element of `buffer`. Blocks until the buffer is ready.
   float ReadFirst(PJRT_Buffer* buffer, int64_t elements) const;
-  /// Blocks until it happened, and destroys it.
+  /// Blocks until the event is ready, then destroys it.
   void Await(PJRT_Event* event) const;
   void Destroy(PJRT_Buffer* buffer) const;
   void RegisterHandler(const std::string& name, XLA_FFI_Handler* handler) const;
@@ -38,13 +38,13 @@ class BarePjrt {
   std::vector<PJRT_Device*> devices_;
 };
 
-/// A compiled program of one input and one output, and an input for each device. Leaked: it is used until the end.
+/// A compiled program of one input and one output, with an input for each device. Leaked: used until the process ends.
 class BareProgram {
  public:
   BareProgram(const BarePjrt& pjrt, const std::string& code, int64_t elements, int num_devices);
-  /// Executes, waits, and destroys the output.
+  /// Executes the program, waits for the output and destroys it.
   void Run();
-  /// As Run; returns the output's first element.
+  /// Executes the program and returns the output's first element.
   float RunAndRead();
 
  private:

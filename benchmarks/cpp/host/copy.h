@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all measured functions do. The first element counts the calls of a loop, so that its result can be checked.
+// The work of every measured function: a copy. The first element counts the calls of a loop, so that the result of the
+// loop can be checked.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the benchmarks of the host share. All of it ends the process on errors.
+// Declarations that the benchmarks of the host share. All of them end the process on errors.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -31,23 +31,23 @@ T Value(Result<T> result) {
   return std::move(result).value();
 }
 
-/// `client`: of two devices. `bare`: the same client through the C API.
+/// `client` has two devices. `bare` is the same client, used through the C API.
 struct Host {
   std::shared_ptr<const pjrt::Client> client;
   BarePjrt bare;
 };
 Host OpenHost(const std::string& plugin);
 
-/// An array of `elements` times 1; a scalar if it has one element.
+/// Creates an array of `elements` times 1; a scalar if `elements` is 1.
 pjrt::Buffer Ones(const std::shared_ptr<const pjrt::Client>& client, int64_t elements, size_t device = 0);
 
-/// Calls `run` `iterations` times a repetition; the row gets the median of their times, divided by `parts`: on a
-/// machine with other work some of them are interrupted. `after` follows each run and is not timed.
+/// Calls `run` `iterations` times in each repetition. The row gets the median of their times, divided by `parts`: on a
+/// machine with other work some runs are interrupted. `after` follows each run and is not timed.
 template <typename Run, typename After>
 void RegisterTimed(const std::string& name, Row& row, int64_t iterations, double parts, Run run, After after) {
   const auto measure = [&row, parts, run, after](benchmark::State& state) {
     using Clock = std::chrono::steady_clock;
-    run();  // warms the caches that the contender before has used
+    run();  // refills the caches after the previous contender
     after();
     std::vector<double> times;
     for (auto _ : state) {
@@ -67,15 +67,15 @@ void RegisterTimed(const std::string& name, Row& row, int64_t iterations, double
       ->Unit(benchmark::kMicrosecond);
 }
 
-/// A callback in a loop, beside a handler of XLA's own kind.
+/// Measures a callback in a loop against a handler that XLA calls directly.
 void RegisterLoops(const Host& host, std::deque<Table>& tables);
-/// Executing a small program and waiting for it, beside the C API.
+/// Measures executing a small program and waiting for its result, against the C API.
 void RegisterExecutions(const Host& host, std::deque<Table>& tables);
-/// Requests with callbacks and without, from several threads beside the C API, and programs from the cache.
+/// Measures requests with and without callbacks from several threads, and programs from the cache, against the C API.
 void RegisterRequests(const Host& host, std::deque<Table>& tables);
-/// From the start of a process to its first result, beside the C API.
+/// Measures the time from the start of a process to its first result, against the C API.
 void RegisterStartups(std::deque<Table>& tables);
-/// What a process does that RegisterStartups starts; `contender` is "callout" or "bare".
+/// Runs the child process that RegisterStartups starts; `contender` is "callout" or "bare".
 int RunStartup(const std::string& contender, const std::string& plugin);
 
 }  // namespace callout::bench

@@ -19,9 +19,9 @@ constexpr char kRawTarget[] = "bench.raw_copy";
 struct Size {
   const char* name;
   int64_t elements;
-  int64_t count;  // of the loop
+  int64_t count;  // iterations of the loop
   const char* count_text;
-  int64_t runs;  // a repetition
+  int64_t runs;  // runs in a repetition
 };
 
 // One compiled loop and its argument.

@@ -12,7 +12,7 @@ std::string Main(const std::string& type, const std::string& body) {
   return "module @bench {\nfunc.func public @main(%x: " + type + ") -> " + type + " {\n" + body + "}\n}\n";
 }
 
-// `body` makes %w of %v.
+// Returns a loop whose `body` computes %w from %v.
 std::string Loop(int64_t elements, int64_t count, const std::string& body) {
   const std::string type = ArrayType(elements);
   return Main(type,

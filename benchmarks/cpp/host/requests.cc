@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a server sees: requests with and without callbacks, from several threads, and how long a program takes to be
+// Measures a server's work: requests with and without callbacks from several threads, and the time until a program is
 // ready.
 #include <filesystem>
 #include <thread>
@@ -12,7 +12,7 @@ namespace callout::bench {
 namespace {
 
 constexpr int64_t kElements = 4;
-constexpr int64_t kExtent = 128;  // of the network's matrices
+constexpr int64_t kExtent = 128;  // rows and columns of the network's matrices
 constexpr int kThreads = 8;
 constexpr int kRunsOfThread = 500;
 
@@ -65,7 +65,7 @@ void RegisterThreads(const Host& host, std::deque<Table>& tables) {
     };
     RegisterTimed("threads/" + name, row, 5, kThreads * kRunsOfThread, run, [] {});
   };
-  const auto bare = std::make_shared<std::deque<BareProgram>>();  // each has the outputs of its last run
+  const auto bare = std::make_shared<std::deque<BareProgram>>();  // each holds the outputs of its last run
   for (int i = 0; i < kThreads; ++i) bare->emplace_back(host.bare, AddOne(kElements), kElements, 1);
   add(table.AddPeer("bare C API"), "bare", [bare](size_t thread) { (*bare)[thread].Run(); });
   struct Ours {

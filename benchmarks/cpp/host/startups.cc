@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kElements = 4;
 
-// A process that writes a byte to its standard output when it has its first result. Returns once it has.
+// A process that writes a byte to its standard output at its first result. The constructor returns after that byte.
 class Child {
  public:
   explicit Child(const std::string& contender) {
@@ -65,7 +65,7 @@ float FirstBareResult(const std::string& plugin) {
 int RunStartup(const std::string& contender, const std::string& plugin) {
   const float first = contender == "bare" ? FirstBareResult(plugin) : FirstResult(plugin);
   if (first != 2 || write(STDOUT_FILENO, "2", 1) != 1) return 1;
-  _exit(0);  // the end of a process is not what is measured
+  _exit(0);  // the end of a process is not measured
 }
 
 void RegisterStartups(std::deque<Table>& tables) {

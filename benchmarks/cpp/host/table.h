@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was measured, beside what it is compared with.
+// A table of measured times beside those of a peer.
 #pragma once
 
 #include <deque>
@@ -9,10 +9,10 @@
 
 namespace callout::bench {
 
-/// `part`: 0.5 for the median; between two samples the nearer one.
+/// Returns the sample at `part` of the sorted samples (0.5: the median); between two samples, the nearer one.
 double Quantile(std::vector<double> samples, double part);
 
-/// One contender: the seconds of each repetition.
+/// One contender, with the seconds of each repetition.
 struct Row {
   std::string name;
   std::vector<double> samples = {};
@@ -26,11 +26,11 @@ class Table {
   Table(std::string title, std::string unit, Comparison comparison)
       : title_(std::move(title)), unit_(std::move(unit)), comparison_(comparison) {}
 
-  /// Valid as long as the table.
+  /// Borrowed: valid as long as the table.
   Row& Add(std::string name);
-  /// With which the others are compared.
+  /// Adds the row that the others are compared with.
   Row& AddPeer(std::string name);
-  /// In Markdown, medians with quartiles; without rows that were not measured. Nothing if none was.
+  /// Prints medians with quartiles in Markdown, without rows that were not measured; nothing if none was.
   void Print() const;
 
  private:

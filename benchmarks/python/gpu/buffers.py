@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks on a GPU's own memory: other libraries take it without a copy, and what a call costs beside JAX's."""
+"""Checks callbacks on a GPU's own memory: other libraries use it without a copy. Measures a call beside JAX's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _address(buffer: Any) -> int:
 
 
 def _doubled(callback: Callable[..., None], x: Any, **settings: Any) -> None:
-    """Runs a callback that doubles, before and after kernels of XLA's."""
+    """Runs a callback that doubles its operand, between kernels of XLA's."""
     import jax
     from callout.buffer_callback import buffer_callback
 
@@ -206,7 +206,7 @@ def captured() -> str:
 
 
 def _functions() -> tuple[Any, Any]:
-    """A function that doubles in two launches, and Numba's module."""
+    """Returns a function that quadruples in two launches, and Numba's module."""
     gpu()
     need("numba_cuda")
     from callout._native.gpu.numba_packages import import_cuda

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks with results on a GPU, beside JAX's: what a round trip costs, and what used to hang or abort."""
+"""Measures callbacks with results on a GPU, beside JAX's, and checks programs that used to hang or abort."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that only a GPU can show, as one table.
+"""Runs all checks that need a GPU, and prints one table.
 
 Usage: python benchmarks/python/gpu/check.py [--only GROUP,...] [--out build/gpu-check]
-Each group runs in a process of its own, so that one that dies costs its own rows alone. A row is printed when it is done,
-so those before the one that hangs are there. Rows that this machine cannot run
-say NOT RUN, and why. Writes table.md and rows.json to the output folder. Exit status 1 if a row failed.
+Each group runs in its own process, so that a crash only loses the group's own rows. Each row is printed when it is
+done, so that the rows before a hang are visible. Rows that this machine cannot run say NOT RUN, with the reason. Writes
+table.md and rows.json to the output folder. Exits with 1 if a row failed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _HEAD = "| group | check | | |\n|---|---|---|---|"
 
 
 def run_group(name: str) -> Iterator[Row]:
-    """The rows of a group, run in a process of its own, each when it is done."""
+    """Runs a group in a process of its own, and yields each row when it is done."""
     command = [sys.executable, __file__, "--inside", name]
-    # Rows start processes of their own: JAX's first one must leave them some of the device's memory.
+    # Rows start further processes, so the first JAX process must leave them some of the device's memory.
     environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ}
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
@@ -47,7 +47,7 @@ def run_group(name: str) -> Iterator[Row]:
             text=True,
             cwd=Path(__file__).parent,
             env=environment,
-            start_new_session=True,  # what a row has started ends with it
+            start_new_session=True,  # processes that a row has started end with the group
         )
         late = threading.Event()
         timer = threading.Timer(_TIMEOUT_S, lambda: (late.set(), os.killpg(process.pid, signal.SIGKILL)))
@@ -69,13 +69,13 @@ def run_group(name: str) -> Iterator[Row]:
 
 
 def inside(name: str) -> None:
-    """Runs a group here and prints each row when it is done: a group that dies or hangs has those before."""
+    """Runs a group in this process and prints each row when it is done, so that a crash or a hang keeps earlier rows."""
     for row in importlib.import_module(name).GROUP.rows():
         print(_MARK + json.dumps(dataclasses.asdict(row)), flush=True)
 
 
 def environment() -> str:
-    """One line: versions and devices."""
+    """Returns versions and devices in one line."""
     import callout
     import jax
     from callout import _ext
@@ -89,7 +89,7 @@ def environment() -> str:
 
 
 def line(row: Row) -> str:
-    """A row of the table, as Markdown."""
+    """Returns a row of the table as Markdown."""
     text = " ".join(row.text.split()).replace("|", "\\|")
     return f"| {row.group} | {row.name} | {row.status} | {text} |"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the C++ build that run on a real device where the environment names one."""
+"""Runs tests of the C++ build on a real device, if the environment names one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rows import WrongError
 
 
 def cpp_build() -> Path:
-    """The folder of the C++ build: what `CALLOUT_CPP_BUILD` names, or that of `make test-cpp`."""
+    """Returns the folder of the C++ build: `CALLOUT_CPP_BUILD`, or the one of `make test-cpp`."""
     return Path(os.environ.get("CALLOUT_CPP_BUILD", Path(__file__).parents[3] / "build" / "gpu"))
 
 
 def gtest(binary: Path, tests: str, environment: Mapping[str, str]) -> str:
-    """Runs the tests that fit a pattern; how many passed. WrongError with the names of those that failed."""
+    """Runs the tests that match a pattern. Returns how many passed; raises WrongError with the names of failed tests."""
     command = [str(binary), f"--gtest_filter={tests}"]
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120)
     failed = re.findall(r"^\[  FAILED  \] (\S+)", done.stdout, re.MULTILINE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls, taps and recorded kernels cost where something else gets in their way."""
+"""Measures calls, taps and recorded kernels under bad conditions: changing buffers, large taps, a busy GIL."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def other_buffers() -> str:
         return x
 
     compiled = jax.jit(program, compiler_options=OPTIONS)
-    kept = [_ones(4096) + i for i in range(24)]  # more than XLA keeps graphs for
+    kept = [_ones(4096) + i for i in range(24)]  # more sets of buffers than XLA caches graphs for
     for i, x in enumerate(kept):
         expect(f"array {i}", 256 * x, compiled(x))
     turns = itertools.cycle(kept)
@@ -75,7 +75,7 @@ def large_tap() -> str:
 
 @contextlib.contextmanager
 def _busy() -> Iterator[None]:
-    """Another thread holds the GIL whenever it can."""
+    """Runs a thread that holds the GIL whenever it can."""
     over = threading.Event()
 
     def work() -> None:

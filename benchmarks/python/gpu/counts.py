@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What callbacks ask of CUDA's driver, beside JAX's own callbacks on the same device. Counted on the software GPU, where no
-time means anything: software_gpu/run python benchmarks/python/gpu/counts.py [--json FILE]
+"""Counts calls of CUDA's driver by callbacks, beside JAX's own callbacks.
 
-`gil` is how often C code takes the GIL: a library that is built for it and preloaded counts, where Python's own is shared.
+Usage: software_gpu/run python benchmarks/python/gpu/counts.py [--json FILE]
+The software GPU suffices, because times have no influence.
 
-Counts are those of one execution beyond the same program without a callback: the mean of several, after two that warm up.
-`queued` is what is put on streams: copies, launches, writes, host functions. `copies` are all of these copies, MB what of
-them crosses the bus, `waits` the driver's calls that wait (Synchronize), `pinned` those that pin memory or free it. Events
-and questions about them are not counted: how many there are depends on time.
+`gil` is how often C code takes the GIL. A preloaded library counts it, if Python is a shared library.
 
-The second table is of work that is recorded into CUDA graphs, by `graph=True` and by XLA, with all calls for it, XLA's own
-and those of the rest of the program included: `called` is how often the host's function ran, `recorded` the captures,
-`made` the executables, `updated` the calls that change one.
+Counts are differences between one execution of a program and of the program without its callback: the mean of several,
+after two warm-ups. `queued` counts operations on streams: copies, launches, writes, host functions. `copies` counts the
+copies among them, MB their bytes across the bus, `waits` the driver's calls that wait (Synchronize), `pinned` the calls
+that pin memory or free it. Events and their queries are not counted, because their number depends on time.
+
+The second table counts all calls of a program whose work is recorded into CUDA graphs, by `graph=True` and by XLA:
+`called` is how often the host function ran, `recorded` the captures, `made` the executables, `updated` the calls that
+change one.
 """
 
 import argparse
@@ -39,7 +41,7 @@ from tables import as_json, as_markdown
 
 ROUNDS = 4
 SIZES = {"f32[]": (), "1 MB": (1 << 18,), "64 MB": (1 << 24,)}
-SETS = 20  # of buffers in turn: more than graph=True and XLA keep recordings of
+SETS = 20  # sets of buffers in turn: more than graph=True and XLA cache recordings of
 ACROSS = re.compile(r"cuMemcpy(?!DtoD)")
 QUEUED = re.compile(r"cuMemcpy|cuMemset|cuLaunch|cuGraphLaunch|cuStream(Write|Wait)Value")
 WAITS = re.compile(r"Synchronize")
@@ -50,7 +52,7 @@ PINNED = re.compile(r"cuMemHostAlloc|cuMemFreeHost|cuMemHostRegister|cuMemHostUn
 
 
 def preload_counter() -> None:
-    """Starts this program again with the library that counts how often the GIL is taken."""
+    """Restarts this program with the preloaded library that counts how often the GIL is taken."""
     if sysconfig.get_config_var("Py_ENABLE_SHARED") and "CALLOUT_GIL_COUNTER" not in os.environ:
         library = Path(tempfile.mkdtemp()) / "gil_counter.so"
         source = str(Path(__file__).with_name("gil_counter.c"))
@@ -60,17 +62,17 @@ def preload_counter() -> None:
 
 
 def gil_taken() -> int:
-    """Times since the start, or 0 if nobody counts."""
+    """Returns how often the GIL was taken since the start, or 0 without the library."""
     library = os.environ.get("CALLOUT_GIL_COUNTER")
     if library is None:
         return 0
-    count = ctypes.PyDLL(library).gil_taken  # which does not let go of the GIL
+    count = ctypes.PyDLL(library).gil_taken  # PyDLL does not release the GIL
     count.restype = ctypes.c_long
     return int(count())
 
 
 def log() -> list[str]:
-    """A line a call of the driver's in this process, with the bytes of copies."""
+    """Returns a line for each call of the driver in this process, with the bytes of copies."""
     control_of = ctypes.CDLL("libcuda.so.1").software_gpu_control
     control_of.restype = ctypes.POINTER(ctypes.c_void_p)
     text = ctypes.CFUNCTYPE(ctypes.c_char_p)(control_of()[3])()
@@ -78,7 +80,7 @@ def log() -> list[str]:
 
 
 def calls_of(program: Callable[..., Any], *args: Any) -> Counter[str]:
-    """Calls of the driver in ROUNDS executions, and the bytes of their copies across the bus under "bytes"."""
+    """Counts calls of the driver in ROUNDS executions, and the bytes of their copies across the bus under "bytes"."""
     for _ in range(2):
         jax.block_until_ready(program(*args))
         callout.barrier_wait()
@@ -140,7 +142,8 @@ def taps(leaves: int) -> dict[str, Callable[..., Any]]:
         jax.debug.callback(lambda *arrays: None, *[v * 2 for v in values])
         return values[0] * 2 + 1
 
-    # What is tapped is computed there, too. To give an array to Python takes the GIL: that is compared with one result.
+    # The programs without taps compute the tapped values, too. Returning an array takes the GIL, so the GIL's count is
+    # compared with the program of one result.
     return {
         "plain": lambda *values: ([v * 2 for v in values], values[0] * 2 + 1),
         "one result": lambda *values: values[0] * 2 + 1,
@@ -153,7 +156,7 @@ def compare(programs: dict[str, Callable[..., Any]], args: tuple[Any, ...], what
     counted = {name: calls_of(jax.jit(program), *args) for name, program in programs.items()}
     plain = counted.pop("plain")
     alone = counted.pop("one result", plain)["gil"]
-    # Who waits long takes the GIL now and then.
+    # A long wait takes the GIL repeatedly, so only small operands are counted.
     is_counted = "CALLOUT_GIL_COUNTER" in os.environ and max(x.nbytes for x in args) <= 1 << 20
     return [
         row(f"`{name}`, {what}", found, plain, f"{(found['gil'] - alone) / ROUNDS:.3g}" if is_counted else "-")
@@ -162,14 +165,14 @@ def compare(programs: dict[str, Callable[..., Any]], args: tuple[Any, ...], what
 
 
 class Recorded:
-    """Functions that queue two copies on the device, and how often they ran."""
+    """Functions that queue two copies on the device, and count their runs."""
 
     def __init__(self) -> None:
         self.ran = 0
         self._copy = ctypes.CDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2
 
     def queue(self, to: Any, source: Any, stream: int) -> None:
-        """For 1 KB that has the CUDA array interface."""
+        """Queues copies of 1 KB between objects with the CUDA array interface."""
         self.ran += 1
         out, x = (ctypes.c_uint64(array.__cuda_array_interface__["data"][0]) for array in (to, source))
         for _ in range(2):
@@ -203,15 +206,15 @@ extern "C" __global__ void scale(const float* x, float* y, int n) {
   if (i < n) y[i] = 2 * x[i];
 }
 """
-# JAX's defaults, but for the number of operations from which on XLA makes a graph.
+# The smallest number of operations for which XLA makes a graph; all other options are JAX's defaults.
 GRAPHS = {"xla_gpu_graph_min_graph_size": 1}
 
 
 def recorded_rows(name: str, function: Callable[..., Any], recorded: Recorded, sets: int) -> list[str]:
-    """The calls of one execution, when `sets` sets of buffers have come in turn as often as it takes to know them."""
+    """Counts the calls of one execution, after `sets` sets of buffers have come in turn often enough to be recorded."""
     program = jax.jit(lambda x: function(x * 2) + 1, compiler_options=GRAPHS)
     arguments = [jnp.full(256, float(i)) for i in range(sets)]
-    results: list[Any] = [None] * sets  # kept, so that results have other memory, too
+    results: list[Any] = [None] * sets  # kept, so that results have different memory, too
 
     def turn() -> None:
         for i, x in enumerate(arguments):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CUDA driver by itself, for rows that say what it costs without Callout."""
+"""Calls the CUDA driver directly, to measure costs without Callout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POINTER = ctypes.c_void_p
 
 
 class Driver:
-    """A few calls of the driver, on the primary context of device 0, which is JAX's."""
+    """Calls functions of the driver, on the primary context of device 0, which JAX uses."""
 
     def __init__(self) -> None:
         try:
@@ -30,7 +30,7 @@ class Driver:
         self.call("cuCtxPushCurrent", self.context)
 
     def function(self, name: str) -> Callable[..., int] | None:
-        """The driver's function as of CUDA 12.0; None if there is none."""
+        """Returns the driver's function in its version of CUDA 12.0; None if there is none."""
         if name not in self.functions:
             address, status = POINTER(), ctypes.c_int()
             found = self.library.cuGetProcAddress_v2(
@@ -70,7 +70,7 @@ class Driver:
 
     @contextlib.contextmanager
     def freed(self, memory: ctypes.c_uint64, host: ctypes.c_void_p) -> Iterator[None]:
-        """Gives both back at the end."""
+        """Frees both at the end of the block."""
         try:
             yield
         finally:
@@ -79,7 +79,7 @@ class Driver:
 
 
 def pinned_rate(size: int, repeats: int = 5) -> float:
-    """GB/s of a copy from the device to pinned memory and back."""
+    """Measures the GB/s of a copy from the device to pinned memory and back."""
     driver = Driver()
     host, memory, stream, bytes_ = driver.pinned(size), driver.memory(size), driver.stream(), ctypes.c_size_t(size)
     best = float("inf")
@@ -94,9 +94,9 @@ def pinned_rate(size: int, repeats: int = 5) -> float:
 
 
 def graph_replay(image: bytes, symbol: str, launches: int) -> Callable[[int], None]:
-    """A function of a count: it replays a CUDA graph so often, and waits.
+    """Returns a function of a count, which replays a CUDA graph so often, and waits.
 
-    The graph has `launches` launches, of one thread, of a kernel with two pointers.
+    The graph has `launches` launches of one thread each, of a kernel with two pointers.
     """
     driver = Driver()
     library, kernel, graph, executable = POINTER(), POINTER(), POINTER(), POINTER()
@@ -105,7 +105,7 @@ def graph_replay(image: bytes, symbol: str, launches: int) -> Callable[[int], No
     stream, memory = driver.stream(), driver.memory(64)
     parameters = (POINTER * 2)(*[ctypes.cast(ctypes.pointer(memory), POINTER)] * 2)
     launch = kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, None
-    driver.call("cuLaunchKernel", *launch)  # the first one loads the kernel, which a capture does not permit
+    driver.call("cuLaunchKernel", *launch)  # the first launch loads the kernel, which a capture does not permit
     driver.call("cuStreamBeginCapture", stream, 1)
     for _ in range(launches):
         driver.call("cuLaunchKernel", *launch)

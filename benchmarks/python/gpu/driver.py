@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver table and the image handlers on a real driver."""
+"""Checks the driver table and the image handlers on a real driver."""
 
 from __future__ import annotations
 

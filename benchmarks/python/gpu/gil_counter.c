@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// How often C code takes the GIL. Preloaded, it stands before libpython's functions for whoever calls them from
-// elsewhere.
+// Counts how often C code takes the GIL. If preloaded, this library interposes libpython's functions for calls from
+// other libraries.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -17,7 +16,7 @@ int PyGILState_Ensure(void) {
   ++inside;
   const int had = next();
   --inside;
-  if (had == 1) ++taken;  // PyGILState_UNLOCKED: it was not held
+  if (had == 1) ++taken;  // PyGILState_UNLOCKED: the GIL was not held
   return had;
 }
 

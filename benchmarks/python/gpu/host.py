@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host without Python on a CUDA plugin."""
+"""Checks the host without Python on a CUDA plugin."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def conformance() -> str:
 
 
 def _run(program: Any, folder: Path, plugin: str, *options: str) -> str:
-    """What the command prints of an exported program with the argument 3, four times."""
+    """Runs an exported program with the argument 3 four times by the command, and returns its output."""
     file = folder / "program.bin"
     file.write_bytes(program.serialize())
     command = [str(_COMMAND), "run", str(file), "--plugin", plugin, "--arg", "f32[4]=3", *options]

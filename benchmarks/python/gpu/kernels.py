@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of images on a GPU: that they run, are captured, survive export and the compilation cache, and what one costs."""
+"""Checks that kernels run on a GPU, are captured, and survive export and the compilation cache. Measures their costs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def captured() -> str:
         return x
 
     x = _x()
-    for _ in range(5):  # XLA runs a program a few times before it captures it
+    for _ in range(5):  # XLA runs a program a few times before it captures the program
         jax.block_until_ready(program(x))
     before, _ = _ext.image_counts()
     for _ in range(100):
@@ -82,7 +82,7 @@ def other_buffers() -> str:
     kept = []
     for i in range(40):
         x = _x() + i
-        kept.append(x)  # so that addresses differ
+        kept.append(x)  # kept, so that addresses differ
         expect(f"array {i}", 256 * x, program(x))
     return "40 arrays"
 
@@ -193,11 +193,11 @@ def host_function_cost() -> str:
 
 @GROUP.row("one launch in a jitted loop")
 def launch_cost() -> str:
-    """Ours, uncaptured, beside the reference's design: a ctypes callback that launches through Numba, under the GIL."""
+    """Measures an uncaptured launch beside a design by ctypes: a callback that launches through Numba, under the GIL."""
     import jax
 
     nothing = sources.module().nothing.options(grid=1, block=1)
-    on_its_place = nothing.options(input_output_aliases={0: 0})  # as XLA's own is; otherwise XLA copies in each step
+    on_its_place = nothing.options(input_output_aliases={0: 0})  # otherwise XLA copies in each step
 
     @jax.jit
     def ours(x: Any) -> Any:
@@ -233,7 +233,7 @@ def launch_cost() -> str:
 
     try:
         figures.append(microseconds(lambda: reference(x), calls=_STEPS))
-    except jax.errors.JaxRuntimeError as error:  # with the versions that are here
+    except jax.errors.JaxRuntimeError as error:  # fails with some versions
         return f"{text}; NOT RUN: brainevent's numba_cuda_kernel fails: {str(error).splitlines()[0]}"
     return side_by_side([*names, "brainevent"], figures)
 

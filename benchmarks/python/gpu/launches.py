@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches with more than blocks and threads, on a GPU: grids that wait, clusters, overlap, priority, tensor maps."""
+"""Checks special launches on a GPU: cooperative grids, clusters, overlap, priority, tensor maps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ extern "C" __global__ void neighbours(float* y) {
 }
 """
 
-# CUtensorMap is cuda.h's, which is not everywhere where NVRTC is.
+# CUtensorMap is declared here, because cuda.h may be missing beside NVRTC.
 TENSOR_MAP_SOURCE = """
 struct alignas(64) CUtensorMap { unsigned long long opaque[16]; };
 constexpr int kRows = 16, kColumns = 32, kBytes = 4 * kRows * kColumns;
@@ -75,7 +75,7 @@ extern "C" __global__ void tile_at(float* out, const __grid_constant__ CUtensorM
 
 @functools.cache
 def _module(source: str, oldest: int = 0) -> Any:
-    """Compiled for this machine's device, of at least that compute capability (90 is 9.0)."""
+    """Compiles for this machine's device, which must have at least the compute capability `oldest` (90 is 9.0)."""
     import callout
 
     capability = int(gpu().compute_capability.replace(".", ""))
@@ -96,7 +96,7 @@ def cooperative_grid() -> str:
     most = 1 << 16
     kernel = _module(SOURCE).blocks.options(grid="cooperative", block=256, input_output_aliases={0: 0})
     counts = jax.jit(kernel)(jax.numpy.zeros(most, "float32", device=gpu()))
-    blocks = int(counts.max())  # the sum, behind what each block wrote
+    blocks = int(counts.max())  # the sum is behind the values of the blocks
     expect("what each block wrote", [*[1] * blocks, blocks, 0], counts[: blocks + 2])
     return f"{blocks} blocks of 256 threads"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches beyond the usual limits of a kernel: shared memory, by several call sites, and parameters."""
+"""Checks launches beyond the usual limits: of shared memory, by several call sites, and of parameters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _module() -> Any:
 
 
 def _sum(kilobytes: int, kernel: Any = None) -> Any:
-    """A call site of a kernel, or of the usual one, that sums as many floats as fit into that much dynamic shared memory."""
+    """Returns a call site of a kernel that sums as many floats as fit into so many kilobytes of dynamic shared memory."""
     import jax
 
     n = kilobytes * 256

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manual's examples that need a GPU: each runs as it stands there, in its page's order."""
+"""Runs the manual's examples that need a GPU, unchanged, in the order of their pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rows import ON_SOFTWARE, Group, NotRunError, gpu, need
 
 GROUP = Group("manual")
 _ROOT = Path(__file__).parents[3]
-# The packages of a page's examples.
+# The packages that a page's examples need.
 _PAGES = {
     "buffers.md": ("torch",),
     "cuda.md": (),
@@ -23,7 +23,7 @@ _PAGES = {
 
 
 def _names() -> dict[str, Any]:
-    """What pages take for granted: modules, and arrays that a sentence speaks of."""
+    """Returns names that pages assume: modules, and arrays from their text."""
     import callout
     import jax
     import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernels on a GPU: both compilers, exceptions of debug kernels, and functions of several kernels."""
+"""Checks Numba kernels on a GPU: both compilers, exceptions of debug kernels, and functions of several kernels."""
 
 from __future__ import annotations
 

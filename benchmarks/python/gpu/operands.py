@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands that are not plain: packed, of bits, donated, in the host's memory, and very many."""
+"""Checks special operands: packed dtypes, booleans, donated buffers, pinned host memory, and very many leaves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _like(x: Any) -> Any:
 
 
 def _through(x: Any, function: Any, expected: Any) -> None:
-    """A call's argument and result, and a tap's value, of a dtype as they are on the device."""
+    """Checks that a call's argument and result, and a tap's value, pass unchanged through a program."""
     import callout
     import jax
 
@@ -44,7 +44,7 @@ def small_dtypes() -> str:
     import numpy as np
 
     for dtype, low in (("int4", -8), ("uint4", 0)):
-        values = np.arange(low, low + 15, dtype=np.float32)  # an odd number of them
+        values = np.arange(low, low + 15, dtype=np.float32)  # an odd number of elements
         x = jnp.asarray(values, device=gpu()).astype(dtype)
         _through(x, lambda v: (v.astype(np.int8) + 1).astype(v.dtype), values + 1)
     bits = np.array([True, False, True])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that run in a process of their own, for what ends one, hangs, or is decided when it starts."""
+"""Runs functions in their own process: functions that crash, hang, or need settings at the start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARK = "own-process:"
 
 
 class NotOverError(WrongError):
-    """The process was still there at its time limit."""
+    """The process still ran at its time limit."""
 
     def __init__(self, text: str, err: str):
         super().__init__(f"{text}: {_last(err)}")
@@ -30,11 +30,10 @@ def run_alone(
     may_end_badly: bool = False,
     under: Sequence[str] = (),
 ) -> tuple[str, str]:
-    """What a function of a module returned, as text, and the process's standard error.
+    """Runs a function of a module in a process. Returns its result as text, and the process's standard error.
 
-    WrongError if the process does not come to the function's end or fails, NotOverError after `timeout_s` seconds.
-    `may_end_badly`: what comes after the function is not looked at, but that it ends. `under`: a command that runs
-    the process.
+    Raises WrongError if the process fails or does not reach the function's end, NotOverError after `timeout_s` seconds.
+    `may_end_badly`: the process may fail after the function, but must end. `under`: a command that runs the process.
     """
     command = [*under, sys.executable, __file__, program.__module__, program.__name__]
     process = subprocess.Popen(
@@ -58,7 +57,7 @@ def run_alone(
 
 
 def flags(*more: str) -> dict[str, str]:
-    """XLA's flags of this process, and more, which win."""
+    """Returns XLA's flags of this process with `more`, which take precedence."""
     return {"XLA_FLAGS": " ".join([os.environ.get("XLA_FLAGS", ""), *more]).strip()}
 
 

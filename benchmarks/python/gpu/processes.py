@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is decided when a process starts, or ends one: loading of code, allocators, exit, forks, faults, hangs."""
+"""Checks that need their own processes: loading of code, allocators, exit, forks, faults, hangs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def fork() -> str:
 @GROUP.row("taps and calls after a fault of the device")
 def after_a_fault() -> str:
     gpu()
-    # What XLA does at exit with a broken device is its own affair, but for that it ends.
+    # XLA may fail at exit with a broken device, but the process must end.
     return run_alone(programs.taps_after_a_fault, may_end_badly=True)[0]
 
 
@@ -107,8 +107,8 @@ def sanitizer() -> str:
         raise NotRunError("it looks at machine code: needs hardware")
     if shutil.which("compute-sanitizer") is None:
         raise NotRunError("needs compute-sanitizer of the CUDA toolkit, beside the hardware")
-    # What it finds ends the process with this number, which is nobody else's. An error that a call of the driver returns is
-    # none: the query that ends a kernel's list of parameters is answered with one.
+    # A finding ends the process with this exit code, which has no other use. Errors that the driver's functions return
+    # are no findings, because the query for a kernel's parameters ends with one.
     under = ("compute-sanitizer", "--error-exitcode", "86", "--report-api-errors", "no", "--tool")
     for tool in _TOOLS:
         text = run_alone(programs.everything, timeout_s=120, under=(*under, tool))[0]

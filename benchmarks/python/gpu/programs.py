@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rows of processes.py run in a process of its own. Each returns what the row says, or raises."""
+"""The functions that processes.py runs in their own processes. Each returns the row's text, or raises an error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _x(first: float = 0, size: int = 1024) -> Any:
 
 
 def _everything(heard: list[Any]) -> Any:
-    """A program with a kernel, a call and a tap of 5 leaves: x -> 2 x + 1."""
+    """Returns a program with a kernel, a call and a tap of 5 leaves: x -> 2 x + 1."""
     import callout
     import jax
 
@@ -31,7 +31,7 @@ def _everything(heard: list[Any]) -> Any:
 
 
 def everything() -> str:
-    """All handlers, some programs one after another, and larger operands."""
+    """Runs all handlers, several programs one after another, and larger operands."""
     import callout
 
     heard: list[Any] = []
@@ -46,7 +46,7 @@ def everything() -> str:
 
 
 def profiled() -> str:
-    """The same while JAX's profiler records, which writes its files."""
+    """Runs `everything` while JAX's profiler records, which must write its files."""
     import tempfile
     from pathlib import Path
 
@@ -61,7 +61,7 @@ def profiled() -> str:
 
 
 def exit_with_taps() -> str:
-    """The process ends while taps are on their way: all of them are delivered first."""
+    """Ends the process while taps are on their way, all of which must be delivered first."""
     import callout
     import jax
     import jax.numpy as jnp
@@ -74,7 +74,7 @@ def exit_with_taps() -> str:
 
 
 def fork_after_use() -> str:
-    """A child may not use CUDA, and says so; the parent goes on."""
+    """Forks: the child must raise an error for CUDA, and the parent must work on."""
     import callout
 
     heard: list[Any] = []
@@ -99,7 +99,7 @@ def fork_after_use() -> str:
 
 
 def taps_after_a_fault() -> str:
-    """After an error that stays, programs with taps and calls fail, and nobody waits for ever."""
+    """Runs programs with taps and calls after a permanent error: they must fail, and no thread may wait for ever."""
     import callout
     import jax
 
@@ -113,7 +113,7 @@ def taps_after_a_fault() -> str:
         try:
             jax.block_until_ready(run(x))
             failed.append("nothing")
-        except Exception as error:  # noqa: BLE001 - whoever tells it first
+        except Exception as error:  # noqa: BLE001 - the class depends on who reports the error first
             failed.append(str(error).splitlines()[0])
     if any("ILLEGAL_ADDRESS" not in text and "illegal" not in text for text in failed):
         raise WrongError(f"expected CUDA_ERROR_ILLEGAL_ADDRESS each time, got {failed}")
@@ -121,14 +121,14 @@ def taps_after_a_fault() -> str:
         callout.barrier_wait(timeout=30)
     except callout.BarrierTimeout as error:
         raise WrongError(f"the barrier still waited: {error}") from error
-    except Exception as error:  # noqa: BLE001 - a tap's failure, which is the barrier's
+    except Exception as error:  # noqa: BLE001 - the barrier raises a tap's error
         failed.append(str(error).splitlines()[0])
     expect("taps before it", [0.0], [float(value[0]) for value in heard[:1]])
     return failed[1]
 
 
 def nested_product() -> str:
-    """A callback that compiles a product of matrices on the device that it is called from."""
+    """Runs a callback that compiles a matrix product on the device that calls it."""
     import callout
     import jax
     import numpy as np
@@ -144,7 +144,7 @@ def nested_product() -> str:
 
 
 def nested_product_compiled_before() -> str:
-    """The same, when the product was compiled before."""
+    """Runs a callback with a matrix product that was compiled before."""
     import jax
     import jax.numpy as jnp
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What XLA records into its command buffers, and what others record meanwhile."""
+"""Checks recordings: XLA's command buffers, and simultaneous recordings of other code."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def _x(shape: tuple[int, ...] = (8, 8), first: float = 0) -> Any:
 
 
 def _replayed(program: Callable[[Any], Any], expected: Callable[[Any], Any], launches: int, **options: Any) -> str:
-    """Runs a program of `launches` launches with arrays of their own, which XLA records; then replays it."""
+    """Runs a program of `launches` launches with different arrays until XLA records it, and then replays it."""
     import jax
 
     compiled = jax.jit(program, compiler_options={**OPTIONS, **options})
-    kept = [_x(first=i) for i in range(6)]  # so that addresses differ
+    kept = [_x(first=i) for i in range(6)]  # kept, so that addresses differ
     for i, x in enumerate(kept):
         expect(f"array {i}", expected(x), compiled(x))
     before = _launches()
@@ -93,12 +93,12 @@ def branch() -> str:
             x = x * (4 if x[0, 1] > 30 else 2)
         return x
 
-    program = lambda x: jax.lax.while_loop(lambda v: v.max() < 1000, body, x)  # noqa: E731 - its name is nobody's
+    program = lambda x: jax.lax.while_loop(lambda v: v.max() < 1000, body, x)  # noqa: E731 - the name has no meaning
     return _replayed(program, expected, 3)
 
 
 def first_call_recorded() -> str:
-    """In a new process: a program whose kernels nobody has launched before, which XLA may record at once."""
+    """Runs, in a new process, a program whose kernels were never launched, which XLA may record at once."""
     import jax
 
     scale = sources.scale(2.0)
@@ -116,7 +116,7 @@ def first_call() -> str:
 
 
 class _Foreign:
-    """A thread that records, in the mode in which nothing unsafe may be called in any thread, until told to end."""
+    """A thread that records in the mode in which no thread may call unsafe functions, until the end of the block."""
 
     def __init__(self) -> None:
         self.result = -1

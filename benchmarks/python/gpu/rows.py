@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of `ci/gpu_check.sh`: each is a function that returns what it found, or says why it did not run."""
+"""The rows of `ci/gpu_check.sh`: functions that return a text, or raise the reason why they did not run."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-# Set by `software_gpu/run`. Times on the software GPU say nothing: what measures runs little, for its results alone.
+# `software_gpu/run` sets the variable. Times on the software GPU have no meaning, so measurements only run a few steps,
+# to check results.
 ON_SOFTWARE = "CALLOUT_SOFTWARE_GPU_DEVICES" in os.environ
 
 
 class NotRunError(Exception):
-    """This machine lacks what the row needs; the text says what."""
+    """This machine lacks a requirement of the row, which the text names."""
 
 
 class WrongError(Exception):
-    """The result was not the right one; the text has expected and got."""
+    """The result was wrong; the text has expected and got."""
 
 
 @dataclasses.dataclass
@@ -36,7 +37,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """A row that can be made. `run` returns its text."""
+    """A check that makes a row. `run` returns the row's text."""
 
     name: str
     run: Callable[[], str]
@@ -50,7 +51,7 @@ class Group:
         self.checks: list[Check] = []
 
     def row(self, name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
-        """Makes a function a row."""
+        """Returns a decorator that adds a function as a row."""
 
         def add(run: Callable[[], str]) -> Callable[[], str]:
             self.checks.append(Check(name, run))
@@ -59,7 +60,7 @@ class Group:
         return add
 
     def rows(self) -> Iterator[Row]:
-        """Runs all, one after another. What a row raises is its text."""
+        """Runs all rows in order. The text of a row that raises an error is the error."""
         for check in self.checks:
             yield _run(self.name, check)
 
@@ -69,14 +70,14 @@ def _run(group: str, check: Check) -> Row:
         return Row(group, check.name, "ok", check.run())
     except NotRunError as reason:
         return Row(group, check.name, "NOT RUN", str(reason))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the row's
+    except Exception as error:  # noqa: BLE001 - the row reports any error
         last = traceback.extract_tb(error.__traceback__)[-1]
         return Row(group, check.name, "FAILED", f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})")
 
 
 @functools.cache
 def gpu() -> Any:
-    """The first CUDA device of JAX."""
+    """Returns JAX's first CUDA device. Raises NotRunError without one."""
     import jax
 
     try:
@@ -86,7 +87,7 @@ def gpu() -> Any:
 
 
 def need(module: str) -> Any:
-    """A package, for rows that need it."""
+    """Imports a package. Raises NotRunError if it is missing."""
     import importlib
 
     if ON_SOFTWARE and module in ("cupy", "torch"):
@@ -98,7 +99,7 @@ def need(module: str) -> Any:
 
 
 def expect(what: str, expected: object, got: object) -> None:
-    """Raises WrongError unless both are equal, as arrays or values."""
+    """Raises WrongError unless `expected` and `got` are equal, as arrays or values."""
     import numpy as np
 
     if not np.array_equal(np.asarray(expected), np.asarray(got)):
@@ -106,7 +107,7 @@ def expect(what: str, expected: object, got: object) -> None:
 
 
 def microseconds(run: Callable[[], object], repeats: int = 9, calls: int = 1) -> float:
-    """The median time of `run`, divided by `calls`."""
+    """Returns the median time of `run`, divided by `calls`."""
     import jax
 
     jax.block_until_ready(run())
@@ -119,7 +120,7 @@ def microseconds(run: Callable[[], object], repeats: int = 9, calls: int = 1) ->
 
 
 def side_by_side(names: Sequence[str], figures: Sequence[float], unit: str = "us") -> str:
-    """ "ours 2.1 us, theirs 20 us (9.5x)": the ratio is the second's to the first's, and so on."""
+    """Returns text such as "ours 2.1 us, theirs 20 us (9.5x)", with the ratio of each figure to the first one."""
     parts = [f"{name} {figure:.3g} {unit}" for name, figure in zip(names, figures, strict=True)]
     ratios = [f"{figure / figures[0]:.1f}x" for figure in figures[1:]]
     return ", ".join(parts) + (f" ({', '.join(ratios)})" if ratios else "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels of the rows."""
+"""The kernels that the rows use."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CALLOUT_KERNEL(four_times);
 
 @functools.cache
 def module() -> Any:
-    """Compiled for this machine's device."""
+    """Compiles the kernels for this machine's device."""
     import callout
 
     gpu()
@@ -58,7 +58,7 @@ def module() -> Any:
 
 @functools.cache
 def four_times() -> Any:
-    """A host function of two kernels, built by nvcc: x -> 4 x."""
+    """Returns a host function of two kernels, built by nvcc: x -> 4 x."""
     import callout
 
     gpu()
@@ -74,7 +74,7 @@ def four_times() -> Any:
 
 
 def flip() -> Any:
-    """x -> not x, of one block."""
+    """Returns a kernel of one block: x -> not x."""
     return module().flip
 
 
@@ -86,6 +86,6 @@ def copy_on_device(stream: int, out: Any, x: Any) -> None:
 
 
 def scale(factor: float) -> Any:
-    """x -> factor * x."""
+    """Returns a kernel: x -> factor * x."""
     kernel = module().scale.options(launch_dims=lambda x, y: x.size, constants={"n": lambda x, y: x.size})
     return functools.partial(kernel, factor=factor)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's own test suites on a GPU: what passes on a CPU and on the software GPU passes there, too.
+"""Runs the Python test suites on a GPU, which pass on a CPU and on the software GPU.
 
-Tests that need several devices are skipped where there is one.
+Tests that need several devices are skipped on a machine with one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _run(files: tuple[str, ...]) -> str:
     gpu()
     need("pytest")
     need("hypothesis")
-    # Warnings are errors where versions are pinned; here they are whatever the machine has.
+    # Warnings are not errors here, because the machine's versions are not pinned.
     options = ["-q", "-p", "no:cacheprovider", "-o", "filterwarnings=", "--tb=line"]
     if importlib.util.find_spec("xdist") is not None:
         options += ["-n", "4", "--dist", "worksteal"]

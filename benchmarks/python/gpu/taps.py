@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tap costs on a GPU. To be run on a machine with one: python benchmarks/python/gpu/taps.py
+"""Measures taps on a GPU. Usage on a machine with a GPU: python benchmarks/python/gpu/taps.py
 
 Three tables:
 
@@ -33,7 +33,7 @@ SIDE = 16 if ON_SOFTWARE else 2048
 
 
 class Stream:
-    """A stream that is stopped while it is filled, and then timed."""
+    """A stream that is stopped while it is filled, and timed afterwards."""
 
     def __init__(self, driver: Driver, size: int):
         self.driver, self.size = driver, size
@@ -55,7 +55,7 @@ class Stream:
 
     def host_function(self) -> None:
         self._copy(self.main)
-        # A function of C that does nothing with a null pointer: one of Python's would take the GIL.
+        # `free` of a null pointer does nothing. A Python function would take the GIL.
         function = ctypes.cast(ctypes.CDLL(None).free, POINTER)
         self.driver.call("cuLaunchHostFunc", self.main, function, None)
 
@@ -82,7 +82,7 @@ class Stream:
             word[0] = 1
 
     def microseconds(self, queue: Callable[[], None], count: int) -> float:
-        """Of the stream, for each of `count`."""
+        """Returns the stream's time for each of `count` operations."""
         with self._stopped():
             self.driver.call("cuEventRecord", self.begin, self.main)
             for _ in range(count):
@@ -100,13 +100,13 @@ def stream_table(driver: Driver) -> None:
     for size in SIZES:
         stream = Stream(driver, size)
         ways = [lambda s=stream: s._copy(s.main), stream.write_value, stream.host_function, stream.side_stream]
-        count = 20  # six operations each wait behind the stopped stream: a launch queue has room for about a thousand
+        count = 20  # each queues six operations, and a launch queue has room for about a thousand
         figures = [statistics.median(stream.microseconds(way, count) for _ in range(ROUNDS)) for way in ways]
         print(f"{size:>10} {figures[0]:>12.2f} {figures[1]:>12.2f} {figures[2]:>14.2f} {figures[3]:>12.2f}")
 
 
 def _seconds(run: Callable[[], object]) -> float:
-    run()  # compiled, and its memory is there
+    run()  # compiles, and allocates memory
     times = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
@@ -151,7 +151,7 @@ def overlap_table(timeline: str | None) -> None:
 
     def receive(value: object) -> None:
         start = time.perf_counter()
-        while time.perf_counter() - start < 0.5e-3:  # at work, and not asleep
+        while time.perf_counter() - start < 0.5e-3:  # works instead of sleeping
             pass
         taken.append(value)
 
@@ -187,7 +187,7 @@ def overlap_table(timeline: str | None) -> None:
 
 
 def _printed(table: Callable[[], None]) -> str:
-    """The rows of a table, for a cell."""
+    """Returns the printed rows of a table, for a cell."""
     gpu()
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
@@ -228,7 +228,7 @@ def program_time() -> str:
 
 
 def _beside_jax(size: int) -> str:
-    """A loop's step with a tap to a Python function, and one with jax.debug.callback, until all has arrived."""
+    """Measures a loop's step with a tap to a Python function, and with jax.debug.callback, until all have been delivered."""
     import callout
     import jax
     import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several devices in one process: collectives beside callbacks, and which device is which."""
+"""Checks several devices in one process: collectives beside callbacks, and the devices' numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIZES = (1 << 10, 1 << 14, 1 << 18, 1 << 20)
 
 
 def _pair(collective: bool = False) -> list[Any]:
-    """Two devices."""
+    """Returns two devices. Raises NotRunError without them."""
     import jax
 
     gpu()
@@ -30,7 +30,7 @@ def _pair(collective: bool = False) -> list[Any]:
 
 
 def _sharded(part: Any, size: int, devices: list[Any]) -> Any:
-    """The function of each device's part of `size` floats, jitted, and an argument."""
+    """Returns a jitted function that applies `part` to each device's `size` floats, and an argument."""
     import jax
     import numpy as np
 
@@ -46,7 +46,7 @@ def _own(v: Any) -> Any:
 
 
 def _part(size: int, heard: list[Any], collective: bool) -> Any:
-    """Taps, calls and maybe a sum over the devices: x -> x + 1, or the sum of both + 1."""
+    """Returns a function with a tap, a call and maybe a sum over the devices: x -> x + 1, or the sum of both + 1."""
     import callout
     import jax
 
@@ -60,7 +60,7 @@ def _part(size: int, heard: list[Any], collective: bool) -> Any:
 
 
 def _grow(collective: bool) -> str:
-    """Calls of more and more bytes, in programs that are dropped as soon as they were dispatched."""
+    """Calls with more and more bytes, in programs that are dropped right after dispatch."""
     import callout
     import numpy as np
 
@@ -118,7 +118,7 @@ def dropped_meanwhile() -> str:
 
 
 def slow_call() -> str:
-    """A call on one device takes a minute, while the other waits in a collective of the same program."""
+    """Runs a call of a minute on one device, while the other device waits in a collective of the program."""
     import callout
     import jax
     import numpy as np
@@ -146,7 +146,7 @@ def slow() -> str:
 
 
 def _told(device: Any) -> int:
-    """The number of its device that a buffer callback is told there; a tap is told the device."""
+    """Returns the device number that a buffer callback gets on `device`, and checks the device that a tap gets."""
     import callout
     import jax
     from callout.buffer_callback import buffer_callback
@@ -174,7 +174,7 @@ def _told(device: Any) -> int:
 
 
 def ordinals() -> str:
-    """The buses of the devices that JAX has, by the numbers that callbacks are told."""
+    """Returns the PCI buses of JAX's devices, by the numbers that callbacks get."""
     import jax
     from callout import _ext
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What the program needs of callout/abi.h and callout/c_api.h, and closures made from Rust's functions.
+// The declarations of callout/abi.h and callout/c_api.h that the program needs, and closures made from Rust functions.
 use std::ffi::{c_char, c_void, CStr};
 use std::mem::size_of;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -15,7 +14,7 @@ pub struct Buffer {
     pub size_bytes: u64,
 }
 
-/// The first fields of callout_call: those behind them are not needed here.
+/// The first fields of callout_call. The fields behind them are not needed here.
 #[repr(C)]
 pub struct Call {
     pub struct_size: usize,
@@ -90,7 +89,7 @@ pub fn closure(function: Function) -> Closure {
     }
 }
 
-/// The first fields of callout_compile_options, which struct_size tells.
+/// The first fields of callout_compile_options. `struct_size` tells the library how many there are.
 #[repr(C)]
 pub struct CompileOptions {
     pub struct_size: usize,
@@ -171,7 +170,7 @@ pub fn check(status: Status) -> Result<(), String> {
     }
 }
 
-/// What a function of the library makes, and what destroys it.
+/// An object that the library made, with the function that destroys it.
 pub struct Owned {
     pub handle: Handle,
     destroy: unsafe extern "C" fn(Handle),

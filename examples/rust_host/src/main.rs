@@ -35,7 +35,7 @@ fn run(program: &str, plugin: &str) -> Result<([f32; 4], usize), String> {
             Ok(())
         }),
     )?;
-    // A tap: it gets its values on a thread of its own, in order, while the program goes on.
+    // A tap: the program goes on, and this function gets the values in order on a delivery thread.
     let losses = Arc::new(AtomicUsize::new(0));
     let counted = losses.clone();
     let loss = callback(

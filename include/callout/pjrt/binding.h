@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks from text that people write, on a command line or in a configuration.
+// Callbacks from text that people write on a command line or in a configuration.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@
 
 namespace callout::pjrt {
 
-/// Returns the callback of "NAME=KIND": a sink as OpaqueCallback makes it ("loss=csv,append:FILE"), a kind that the
-/// host has registered a maker for, or "NAME=lib.so:SYMBOL". A library without a folder is the one in the working
-/// directory, if there is one, else the loader looks for it. NAME may have a '='. Errors begin with the text:
-/// InvalidArgument for what is no binding; else those of making the callback. Thread-safe. GIL not needed.
+/// Returns the callback of "NAME=KIND": a sink as OpaqueCallback makes it ("loss=csv,append:FILE"), a kind for which
+/// the host has registered a maker, or "NAME=lib.so:SYMBOL". A library without a folder is the one in the working
+/// directory if there is one; else the loader searches for the library. NAME may contain a '='. Errors begin with the
+/// text: InvalidArgument for text that is no binding; else those of making the callback. Thread-safe. GIL not needed.
 CALLOUT_EXPORT Result<LoadedHostCallback> ParseBinding(const std::string& text);
 
-/// Returns what may be written, for people: "NAME=csv:PATH, ..., or NAME=lib.so:SYMBOL". Thread-safe. GIL not needed.
+/// Returns the forms of bindings, for people: "NAME=csv:PATH, ..., or NAME=lib.so:SYMBOL". Thread-safe. GIL not needed.
 CALLOUT_EXPORT std::string BindingForms();
 
-/// Returns what people call the callback of a name that programs make themselves, such as "print" of an `id_print`;
-/// null for a name that has to be bound. Borrowed: valid until the process ends. Thread-safe. GIL not needed.
+/// Returns a description of the callback for a name that programs make themselves, such as "print" for an `id_print`;
+/// null for a name that needs a binding. Borrowed: valid until the process ends. Thread-safe. GIL not needed.
 CALLOUT_EXPORT const char* KindWithoutBinding(const std::string& name);
 
 }  // namespace callout::pjrt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plugin at work: its devices.
+// A client: a plugin at work, and its devices.
 #pragma once
 
 #include <atomic>
@@ -24,71 +24,71 @@ struct PJRT_Memory;
 
 namespace callout::pjrt {
 
-/// Valid as long as its client.
+/// A memory of a device. Valid as long as its client.
 struct Memory {
-  PJRT_Memory* handle;  ///< The plugin's.
+  PJRT_Memory* handle;  ///< The plugin's handle.
   int id;               ///< The plugin's number.
   std::string kind;     ///< "device", "pinned_host", ...
 };
 
-/// Valid as long as its client.
+/// A device of a client. Valid as long as the client.
 struct Device {
-  PJRT_Device* handle;           ///< The plugin's.
-  int id;                        ///< Among all devices of all processes.
-  int ordinal;                   ///< Among those of its kind on this host; what callbacks see as device_ordinal.
-  std::string kind;              ///< "cpu", or the model of the GPU.
-  std::vector<Memory> memories;  ///< Those that it can use; empty if the plugin does not tell.
+  PJRT_Device* handle;  ///< The plugin's handle.
+  int id;               ///< The device's number among all devices of all processes.
+  int ordinal;          ///< The number among devices of its kind on this host; callbacks get it as device_ordinal.
+  std::string kind;     ///< "cpu", or the model of the GPU.
+  std::vector<Memory> memories;  ///< Memories that the device can use; empty if the plugin does not list them.
 };
 
 /// The machine that programs are compiled for.
 struct Topology {
   std::string platform;              ///< "cpu", "cuda", ...
-  std::string platform_version;      ///< In the plugin's words.
-  std::vector<std::string> devices;  ///< All of them, in the plugin's words.
-  Values attributes;                 ///< What the plugin says of it.
+  std::string platform_version;      ///< The plugin's text.
+  std::vector<std::string> devices;  ///< The plugin's description of each device.
+  Values attributes;                 ///< The plugin's attributes of the machine.
 };
 
-/// How a client is made.
+/// Options of a client.
 struct ClientOptions {
   /// Create options of the plugin; the CPU plugin knows "cpu_device_count", an int64.
   Values values = {};
-  /// XLA:CPU runs one program at a time on a device, so a callback that blocks would stop the device. Of programs with
-  /// calls on one device so many may be under way at once, on threads of their own; more wait for one of them. 0: one
-  /// at a time, with all else on the device. No other platform needs it.
+  /// XLA:CPU runs one program at a time on a device, so a callback that blocks would stop the device. This member is
+  /// the number of programs with calls that may run at once on one device, on threads of their own; further programs
+  /// wait. 0: one program at a time, like all others on the device. No other platform needs the option.
   int concurrent_runs = 32;
 };
 
-/// Everything made with a client keeps it alive. Destroyed with the last of them, which waits for running programs; on
-/// a thread of its own if a plugin's thread drops the last. Thread-safe.
+/// A plugin at work. Everything made with a client keeps it alive. The last owner destroys the client and waits for
+/// running programs; if a thread of a plugin is the last owner, another thread does so. Thread-safe.
 class CALLOUT_EXPORT Client {
  public:
-  /// Errors: InvalidArgument for concurrent_runs below 0 or above 4096; the plugin's own.
+  /// Creates a client. Errors: InvalidArgument for concurrent_runs below 0 or above 4096; the plugin's own.
   static Result<std::shared_ptr<const Client>> Create(std::shared_ptr<const Plugin> plugin,
                                                       const ClientOptions& options = {});
 
-  /// "cpu", "cuda", ...
+  /// Returns "cpu", "cuda", ...
   const std::string& platform() const { return platform_; }
-  /// Those that this process may use.
+  /// Returns the devices that this process may use.
   const std::vector<Device>& devices() const { return devices_; }
 
-  /// Errors: Unimplemented if the plugin has none.
+  /// Returns the description of the machine. Errors: Unimplemented if the plugin has none.
   Result<Topology> ReadTopology() const;
 
-  /// Returns the plugin with which it was made. Borrowed: valid as long as the client.
+  /// Returns the plugin with which the client was made. Borrowed: valid as long as the client.
   const Plugin& plugin() const { return *plugin_; }
-  /// Returns the options with which it was made.
+  /// Returns the options with which the client was made.
   const ClientOptions& options() const { return options_; }
-  /// For this library's own classes.
+  /// Returns the plugin's handle, for this library's own classes.
   PJRT_Client* handle() const { return handle_; }
-  /// Made when they are first asked for. Null where programs need none, or the plugin cannot have them.
+  /// Returns the runners, which the first call makes. Null where programs need none, or the plugin cannot have them.
   internal::Runners* runners() const;
-  /// For this library's own classes: XLA:CPU orders programs over several devices by events that a launch which failed
-  /// on one of them never sets, so what is launched later would not end.
+  /// Marks the client as stuck, for this library's own classes. XLA:CPU orders programs over several devices by events.
+  /// A launch that failed on one of the devices never sets its event, so later launches would never end.
   void MarkStuck() const { is_stuck_.store(true, std::memory_order_relaxed); }
-  /// Returns True after MarkStuck.
+  /// Returns true after MarkStuck.
   bool is_stuck() const { return is_stuck_.load(std::memory_order_relaxed); }
 
-  /// Waits for running programs.
+  /// Blocks until running programs are done.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -106,7 +106,7 @@ class CALLOUT_EXPORT Client {
 
   const std::shared_ptr<const Plugin> plugin_;
   const ClientOptions options_;
-  const bool is_counted_;  // among the live objects
+  const bool is_counted_;  // counts as a live object
   PJRT_Client* handle_ = nullptr;
   std::string platform_;
   std::vector<Device> devices_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program takes, returns and calls, read from its file: without a plugin, and without compiling it.
+// The inputs, outputs and calls of a program, read from its file without a plugin and without a compilation.
 #pragma once
 
 #include <vector>
@@ -12,19 +12,19 @@
 
 namespace callout::pjrt {
 
-/// A program as it was written. A compiler may drop or merge calls, and shards arrays: what is left then is told by
-/// LoadedExecutable::ReadSignature and its siblings.
+/// The contents of a program as it was written. A compiler may drop or merge calls, and shards arrays:
+/// LoadedExecutable::ReadSignature and its siblings describe the compiled program.
 struct ProgramContents {
-  std::vector<ArrayType> inputs;            ///< Whole arrays, in the order of its arguments.
-  std::vector<ArrayType> outputs;           ///< Whole arrays, in the order of its results.
-  std::vector<CallbackUse> callbacks;       ///< The places that call out, in its order.
-  std::vector<CustomCallUse> custom_calls;  ///< The others; nobody knows yet who has their functions.
+  std::vector<ArrayType> inputs;            ///< Whole arrays, in the order of the program's arguments.
+  std::vector<ArrayType> outputs;           ///< Whole arrays, in the order of the program's results.
+  std::vector<CallbackUse> callbacks;       ///< The calls of callbacks, in program order.
+  std::vector<CustomCallUse> custom_calls;  ///< All other custom calls; their functions are not resolved yet.
 };
 
-/// Reads what jax.export and callout.export write (StableHLO portable artifacts), and StableHLO's text. Symbolic
-/// extents are ArrayType::kOpen. Reads nothing but `program`, whatever is in it. Errors: InvalidArgument for damage;
-/// Unimplemented for other bytecode, versions that this library does not know, and types that are no arrays.
-/// Thread-safe.
+/// Reads StableHLO portable artifacts, as jax.export and callout.export write them, and StableHLO's text. Symbolic
+/// extents become ArrayType::kOpen. Reads no memory outside of `program`, even if its bytes are damaged. Errors:
+/// InvalidArgument for damage; Unimplemented for other bytecode, for versions that this library does not know, and for
+/// types that are no arrays. Thread-safe.
 CALLOUT_EXPORT Result<ProgramContents> ReadContents(const Program& program);
 
 }  // namespace callout::pjrt

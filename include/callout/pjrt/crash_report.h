@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which callback it was, when one crashes the process.
+// Reports which callback was running when the process crashed.
 #pragma once
 
 #include "callout/export.h"
 
 namespace callout::pjrt {
 
-/// From now on, a SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT on a thread that is in a callback writes a line with its
-/// name to standard error. Then the signal does what it did before this call: it ends the process, or goes to the
-/// handler that there was. For a program's main function: libraries should leave signals alone. Later calls do nothing.
-/// Thread-safe.
+/// Installs signal handlers: from now on, a SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT on a thread that is in a
+/// callback writes a line with the callback's name to standard error. Afterwards the signal has its previous effect:
+/// the process ends, or the previous handler runs. Call this from a program's main function; libraries should leave
+/// signals alone. Later calls do nothing. Thread-safe.
 CALLOUT_EXPORT void ReportCrashes();
 
 }  // namespace callout::pjrt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Something that will have happened: a copy, a program's end.
+// Events, such as the end of a copy or of a program.
 #pragma once
 
 #include <chrono>
@@ -14,19 +14,21 @@
 
 namespace callout::pjrt {
 
-/// Movable. Not thread-safe; different events may be used by different threads.
+/// An event of the plugin. Movable. Not thread-safe; different events may be used by different threads.
 class CALLOUT_EXPORT Event {
  public:
-  /// Takes ownership of `handle`. Null: has happened already, without an error.
+  /// Wraps a handle of the plugin. Takes ownership of `handle`. A null handle is an event that was set without an
+  /// error.
   Event(std::shared_ptr<const Client> client, PJRT_Event* handle);
 
-  /// Blocks until it has happened. Returns how it went. May be asked again.
+  /// Blocks until the event is set, and returns its status. May be called again.
   Status Wait();
-  /// As Wait, but DeadlineExceeded after `timeout`; nothing is cancelled then, and it may be waited for again.
+  /// Blocks until the event is set or `timeout` has passed, and then returns DeadlineExceeded. A timeout cancels
+  /// nothing, and the caller may wait again.
   Status WaitFor(std::chrono::nanoseconds timeout);
-  /// Whether it has happened. Does not wait.
+  /// Returns whether the event is set. Does not block.
   Result<bool> IsReady() const;
-  /// Calls `callback` when it has happened, on a thread of the plugin or at once on this one. The callback must
+  /// Calls `callback` when the event is set, on a thread of the plugin or at once on this one. The callback must
   /// neither block nor throw.
   Status OnReady(std::function<void(Status)> callback);
 

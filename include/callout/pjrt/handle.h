@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a plugin made, and its destruction.
+// Owning handles of a plugin's objects.
 #pragma once
 
 #include <memory>
@@ -15,31 +15,31 @@ struct PJRT_LoadedExecutable;
 
 namespace callout::pjrt {
 
-/// Keeps the client alive, since its plugin destroys the handle.
+/// Destroys a handle, and keeps the client alive until then, because the client's plugin destroys the handle.
 struct CALLOUT_EXPORT Destroyer {
-  std::shared_ptr<const Client> client;  ///< Whose plugin destroys the handle.
+  std::shared_ptr<const Client> client;  ///< The client whose plugin destroys the handle.
 
-  /// Destroys it.
+  /// Destroys `handle`.
   void operator()(PJRT_Buffer* handle) const;
-  /// Destroys it.
+  /// Destroys `handle`.
   void operator()(PJRT_Event* handle) const;
-  /// Destroys it.
+  /// Destroys `handle`.
   void operator()(PJRT_Executable* handle) const;
-  /// Destroys it.
+  /// Destroys `handle`.
   void operator()(PJRT_LoadedExecutable* handle) const;
 };
 
-/// A handle of the plugin's, destroyed with this.
+/// An owning handle of a plugin's object.
 template <typename T>
 using Handle = std::unique_ptr<T, Destroyer>;
 
-/// Takes ownership. Null stays null.
+/// Wraps `handle`. Takes ownership. Null stays null.
 CALLOUT_EXPORT Handle<PJRT_Buffer> Own(std::shared_ptr<const Client> client, PJRT_Buffer* handle);
-/// Takes ownership. Null stays null.
+/// Wraps `handle`. Takes ownership. Null stays null.
 CALLOUT_EXPORT Handle<PJRT_Event> Own(std::shared_ptr<const Client> client, PJRT_Event* handle);
-/// Takes ownership. Null stays null.
+/// Wraps `handle`. Takes ownership. Null stays null.
 CALLOUT_EXPORT Handle<PJRT_Executable> Own(std::shared_ptr<const Client> client, PJRT_Executable* handle);
-/// Takes ownership. Null stays null.
+/// Wraps `handle`. Takes ownership. Null stays null.
 CALLOUT_EXPORT Handle<PJRT_LoadedExecutable> Own(std::shared_ptr<const Client> client, PJRT_LoadedExecutable* handle);
 
 }  // namespace callout::pjrt

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A timeline of what callbacks do in this process: calls, taps, their deliveries and what they wait for, and phases of
-// the host's own. It is what callout.profile records in Python.
+// A timeline of the callbacks of this process: calls, taps, deliveries, the waits of each, and phases of the host's own
+// program. callout.profile records the same timeline in Python.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,25 @@
 
 namespace callout::pjrt {
 
-/// Begins to record, of all threads. `max_events` (at least 1, 64 bytes each) bounds the memory: the first ones are
-/// kept. FailedPrecondition if something records already. Thread-safe. GIL not needed.
+/// Begins to record on all threads. `max_events` (at least 1, 64 bytes each) bounds the memory: only the first events
+/// are kept. FailedPrecondition if a recording runs already. Thread-safe. GIL not needed.
 CALLOUT_EXPORT Status StartTrace(uint64_t max_events = 4000000);
 
-/// Ends, and returns the timeline in the Trace Event Format: JSON for a file that ui.perfetto.dev and chrome://tracing
-/// show. What is still open is not in it. FailedPrecondition if nothing records. Thread-safe. GIL not needed.
+/// Ends the recording, and returns the timeline in the Trace Event Format: JSON for a file that ui.perfetto.dev and
+/// chrome://tracing show. The timeline has no events that are still open. FailedPrecondition if no recording runs.
+/// Thread-safe. GIL not needed.
 CALLOUT_EXPORT Result<std::string> StopTrace();
 
-/// A phase of the host's program, from its making to its end, if something records then. Phases of one thread may lie
-/// in each other. Off, it costs a load of one number. One thread. GIL not needed.
+/// A phase of the host's program, from its construction to its destruction, if a recording runs at that time. Phases of
+/// one thread may be nested. Without a recording, a phase costs a load of one number. One thread. GIL not needed.
 class CALLOUT_EXPORT TracePhase {
  public:
-  /// Begins. `name`: outlives this.
+  /// Begins the phase. Borrowed: `name` must outlive this object.
   explicit TracePhase(const char* name);
-  /// Ends, and records it.
+  /// Ends the phase, and records it.
   ~TracePhase();
-  TracePhase(const TracePhase&) = delete;             ///< A phase ends once.
-  TracePhase& operator=(const TracePhase&) = delete;  ///< A phase ends once.
+  TracePhase(const TracePhase&) = delete;             ///< Deleted, because a phase ends once.
+  TracePhase& operator=(const TracePhase&) = delete;  ///< Deleted, because a phase ends once.
 
  private:
   const char* const name_;

@@ -14,35 +14,35 @@
 
 namespace callout::pjrt {
 
-/// What a row has under a name.
+/// A cell of a row, with the name of its column.
 struct WrittenCell {
-  /// What a cell holds.
+  /// The kinds of cells.
   enum class Kind {
-    kNothing,  ///< The row has nothing there.
-    kText,     ///< A text as it is.
+    kNothing,  ///< The row has no value there.
+    kText,     ///< Plain text.
     kJson,     ///< JSON: a number or nested lists.
   };
 
-  std::string name;            ///< Of the leaf, or of what sinks write beside it: "step", "device", ...
-  Kind kind = Kind::kNothing;  ///< What `text` is.
+  std::string name;            ///< Name of a leaf, or of a field that sinks add: "step", "device", ...
+  Kind kind = Kind::kNothing;  ///< Kind of `text`.
   std::string text;            ///< Empty for kNothing.
 };
 
 /// A row in the order of its columns.
 using WrittenRow = std::vector<WrittenCell>;
 
-/// Returns false if it wants no more. Called on the caller's thread.
+/// A function that gets each row. Returns false to stop. Called on the caller's thread.
 using VisitRow = std::function<bool(const WrittenRow& row)>;
 
-/// The file, or folder, may hold anything, and its writer may still add to it: what kind it is is seen by its first
-/// bytes. A row at the end that was not written whole is none. Errors: NotFound, PermissionDenied, InvalidArgument with
-/// the path and what is wrong.
+/// Calls `visit` with each row of a file or folder. The first bytes decide the kind of the file, whatever its contents.
+/// A writer may still be appending; an incomplete row at the end is left out. Errors: NotFound, PermissionDenied,
+/// InvalidArgument with the path and the problem.
 CALLOUT_EXPORT Status ForEachWrittenRow(const std::string& path, const VisitRow& visit);
 
-/// Appends what is in a cell, as JSON.
+/// Appends the contents of a cell, as JSON.
 CALLOUT_EXPORT void AppendCellJson(const WrittenCell& cell, std::string& out);
 
-/// Appends `text` as a cell of a CSV file, in quotes where it needs them.
+/// Appends `text` as a cell of a CSV file, in quotes if the text needs them.
 CALLOUT_EXPORT void AppendCellCsv(std::string_view text, std::string& out);
 
 }  // namespace callout::pjrt

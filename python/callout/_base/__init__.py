@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds what every other package uses: errors, settings, loggers, options, patches, start and end of the runtime."""
+"""The base of all other packages: errors, settings, loggers, options, patches, start and end of the runtime."""

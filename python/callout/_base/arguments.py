@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be passed to a primitive of ours."""
+"""Checks and converts the operands of Callout's primitives."""
 
 from __future__ import annotations
 
@@ -18,22 +18,20 @@ from .. import _jax_compat
 
 _PACKAGE = __name__.partition(".")[0]
 _MOST_SHOWN = 200  # characters of a value in an error
-_NOT_OF_JAX = "OSUMm"  # kinds of NumPy's dtypes
+_NOT_OF_JAX = "OSUMm"  # kinds of NumPy dtypes that JAX does not have
 
 
 def _as_array(where: str, value: Any, place: Callable[[], tuple[str, str]]) -> jax.Array:
-    if not isinstance(
-        value, jax.core.Tracer
-    ):  # which here is a token, or of a high-level type that stands for no array
+    if not isinstance(value, jax.core.Tracer):  # a token, or of a high-level type
         try:
             return _jax_compat.unguarded(jax.numpy.asarray, value)
         except TypeError:
-            pass  # and not in the `except`: JAX's error, of many lines, would stand before this one
+            pass  # raise after the `except`, so that JAX's long error is not part of this one's traceback
     raise _refusal(where, value, *place())
 
 
 def _refusal(where: str, value: Any, what: str, path: str) -> TypeError:
-    """Returns the error for a value that can be no operand. `what` and `path`: see `_place_of`."""
+    """Returns the error for a value that cannot be an operand. `what` and `path`: see `_place_of`."""
     got, hint = f"{_shortened(repr(value))} of type {type(value).__name__}", ""
     if isinstance(value, jax.core.Tracer):
         got = f"a value of JAX's type {type(jax.typeof(value)).__name__}"
@@ -49,7 +47,7 @@ def _shortened(text: str) -> str:
 
 
 def _place_of(tree: PyTreeDef | None, index: int, is_call: bool) -> tuple[str, str]:
-    """Returns what a leaf belongs to, "argument 1", and where it is there, "['a'][0]"."""
+    """Returns the argument of a leaf, "argument 1", and the leaf's path in the argument, "['a'][0]"."""
     if tree is None:
         return f"argument {index}" if is_call else "a value", ""
     paths, _ = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(tree, [0] * tree.num_leaves))
@@ -62,7 +60,7 @@ def _place_of(tree: PyTreeDef | None, index: int, is_call: bool) -> tuple[str, s
 
 
 def check_operand(where: str, value: Any, tree: PyTreeDef, index: int) -> Any:
-    """Returns a leaf of a call's (args, kwargs) as it is; TypeError if it cannot be in a program. Tokens can."""
+    """Returns a leaf of a call's (args, kwargs) unchanged. Raises TypeError if it cannot be in a program; tokens can."""
     try:
         jax.typeof(value)
     except TypeError:
@@ -71,14 +69,14 @@ def check_operand(where: str, value: Any, tree: PyTreeDef, index: int) -> Any:
 
 
 def check_index(what: str, value: Any, least: int = 0) -> int:
-    """Returns the value as an int; raises ValueError, which names `what`, for one that is no integer or below `least`."""
+    """Returns the value as an int. Raises ValueError, with the name `what`, if it is no integer or below `least`."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value < 2**63:
         raise ValueError(f"{what} must be an integer of at least {least}, got {value!r}")
     return int(value)
 
 
 def is_array_like(value: Any) -> bool:
-    """Returns True for what can enter a program: arrays, tracers and numbers."""
+    """Returns True for values that can enter a program: arrays, tracers and numbers."""
     if isinstance(value, (bool, int, float, complex, jax.core.Tracer)):
         return True
     dtype = getattr(value, "dtype", None)
@@ -91,7 +89,7 @@ def is_array_like(value: Any) -> bool:
 
 
 def _is_no_array(dtype: Any) -> bool:
-    """Returns True for what has no dtype, or one of NumPy's that JAX does not know: texts, objects, times."""
+    """Returns True for no dtype, and for NumPy dtypes that JAX does not have: texts, objects, times."""
     return dtype is None or getattr(dtype, "kind", "V") in _NOT_OF_JAX
 
 
@@ -99,7 +97,7 @@ _TRACER = re.compile(r"\b\w*Tracer[(<]|\bTraced<")
 
 
 def shown_tracer(where: str, what: str, text: str, remedy: str) -> str:
-    """Returns what is wrong with a text that shows a tracer; "" if it shows none.
+    """Returns an error message for a text that shows a tracer; "" if it shows none.
 
     An f-string shows a tracer if it is formatted while JAX traces.
     """
@@ -114,7 +112,7 @@ def shown_tracer(where: str, what: str, text: str, remedy: str) -> str:
 
 
 def warn(text: str) -> None:
-    """Warns at the line of the user's that called the package."""
+    """Warns at the user's line that called the package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         level, frame = level + 1, frame.f_back
@@ -122,7 +120,7 @@ def warn(text: str) -> None:
 
 
 def refuse_tracers(where: str, what: str, text: str, remedy: str) -> None:
-    """Raises ValueError for a text that shows a tracer."""
+    """Raises ValueError if the text shows a tracer."""
     if wrong := shown_tracer(where, what, text, remedy):
         raise ValueError(wrong)
 
@@ -141,37 +139,37 @@ def is_key(value: Any) -> bool:
 
 def is_high(value: Any) -> bool:
     """Returns True for a value of a high-level type that stands for an array, such as `nnx.Variable(hijax=True)`."""
-    # Of other objects the class is asked: an instance may make up any attribute.
+    # For objects that are no tracers, look at the class, because an instance may invent any attribute.
     holder = value if isinstance(value, jax.core.Tracer) else type(value)
     return getattr(holder, "__jax_array__", None) is not None
 
 
 def goes_on(value: Any) -> bool:
-    """Returns True for a value of which an array is sent, and which itself goes on in the program."""
+    """Returns True for a value that stays in the program while its array is sent, such as a mutable array."""
     return is_key(value) or is_ref(value) or is_high(value)
 
 
 def passed_on(given: Any, bound: Any) -> Any:
-    """Returns what a tap or a watch of a leaf returns: what a program goes on with, and elsewhere what was given.
+    """Returns the result of a tap or watch of a leaf: the bound value inside a program, and `given` outside.
 
-    Outside of programs JAX gives a primitive objects of private classes for numbers and NumPy's arrays, which are no
-    arrays to users.
+    Outside of programs JAX passes a primitive objects of private classes for numbers and NumPy arrays, which users must
+    not see.
     """
     return bound if isinstance(bound, jax.core.Tracer) and not goes_on(given) else given
 
 
 def read(value: Any) -> Any:
-    """Returns what a mutable array or a value of a high-level type holds where the program is now; others as they are."""
+    """Returns the current array of a mutable array or of a value of a high-level type; other values unchanged."""
     if is_ref(value):
         return value[...]
     return value.__jax_array__() if is_high(value) else value
 
 
 def as_leaves(where: str, values: Sequence[Any], tree: PyTreeDef | None = None, *, is_call: bool = False) -> list[Any]:
-    """Returns arrays and numbers as they are; PRNG keys as the integers that they are made of; what mutable arrays hold.
+    """Returns arrays and numbers unchanged, PRNG keys as their integers, and mutable arrays as their current arrays.
 
-    Values of high-level types that stand for arrays are these arrays. TypeError for anything else. For errors `tree`
-    says whose leaves they are; with `is_call`, of (args, kwargs).
+    Values of high-level types become the arrays that they stand for. Raises TypeError for other values. `tree` is the
+    tree of the leaves, for errors; with `is_call`, the tree is (args, kwargs)'s.
     """
     leaves = []
     for index, value in enumerate(map(read, values)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.barrier_wait`."""
+"""`callout.barrier_wait` waits for programs and for the delivery of records."""
 
 from __future__ import annotations
 
@@ -12,16 +12,11 @@ from . import errors, lifetime, programs
 from .arguments import warn
 from .config import config
 
-
-def _as_exception(text: str) -> BaseException:
-    return errors.recall((0, text))
-
-
 _after_delivery: list[Callable[[], None]] = []
 
 
 def after_delivery(function: Callable[[], None]) -> None:
-    """Has barriers call `function` when everything is delivered. What it raises is raised like an exception of a tap."""
+    """Registers a `function` that barriers call after delivery. Its exceptions are raised like those of taps."""
     _after_delivery.append(function)
 
 
@@ -31,15 +26,13 @@ def _raise_tap_errors() -> None:
         try:
             function()
         except Exception as failure:  # noqa: BLE001 - raised below
-            last = errors.keep(failure)
-            count, first = count + 1, [*first, last]
-    if not count:
+            last = errors.take(failure)[1], failure
+            count, first = count + 1, [*first, failure]
+    if last is None:
         return
-    cause = _as_exception(last)
-    group = BaseExceptionGroup(
-        f"the first {len(first)} of {count} failed taps", [_as_exception(text) for text in first]
-    )
-    message = f"{count} tap{'s' if count > 1 else ''} failed since the last barrier; the last one: {last}"
+    text, cause = last
+    group = BaseExceptionGroup(f"the first {len(first)} of {count} failed taps", first)
+    message = f"{count} tap{'s' if count > 1 else ''} failed since the last barrier; the last one: {text}"
     error = errors.TapError(message, count, group)
     if config.chain_errors:
         errors.adopt(error, cause)
@@ -47,7 +40,7 @@ def _raise_tap_errors() -> None:
 
 
 def refuse_inside_callbacks(what: str) -> None:
-    """Raises CallbackError where waiting would never end."""
+    """Raises CallbackError inside a callback or a tap's function, where waiting would never end."""
     if _ext.inside_call() or _jax_compat.inside_jax_callback():
         raise errors.CallbackError(f"{what} inside a callback would wait for the callback's own program")
     if _ext.on_delivery_thread():
@@ -55,7 +48,7 @@ def refuse_inside_callbacks(what: str) -> None:
 
 
 def warn_inside_traces(what: str) -> None:
-    """Warns that a barrier is no part of the program that JAX traces it for."""
+    """Warns if JAX traces a program now, because the barrier does not become part of the program."""
     if _jax_compat.is_tracing_a_program():
         warn(
             f"{what} inside a function that JAX traces waits once, while the function is traced, and not when the program "
@@ -64,7 +57,7 @@ def warn_inside_traces(what: str) -> None:
 
 
 def drain() -> None:
-    """Waits for the records that are queued, where waiting ends."""
+    """Waits for the queued records, except inside callbacks, where waiting would never end."""
     if not (_ext.on_delivery_thread() or _ext.inside_call() or _ext.is_forked_child()):
         _ext.drain(-1.0)
 
@@ -79,19 +72,19 @@ def _is_duration(seconds: Any) -> bool:
 def barrier_wait(timeout: float | None = None) -> None:
     """Waits until the programs that may tap are done and every tap's record is delivered.
 
-    Covers what was dispatched or queued before the call: programs of the calling thread, programs over several devices,
-    programs with taps of any thread, and every record. Does not cover programs without taps that other threads dispatched
-    to one device. Must not be called inside a callback or a tap's function. Inside a function that JAX traces it is no part
-    of the program, and warns of that.
+    The barrier covers everything that was dispatched or queued before the call: programs of the calling thread,
+    programs over several devices, programs with taps of any thread, and every record. It does not cover programs
+    without taps that other threads dispatched to one device. It must not be called inside a callback or a tap's
+    function. Inside a function that JAX traces, the barrier does not become part of the program, and warns.
 
     Args:
         timeout: seconds for programs and records together; None waits for ever.
 
     Raises:
         TapError: taps failed since the last barrier; also an instance of the last exception's class where layouts allow.
-        BarrierTimeout: names what was not seen to end; nothing is lost.
-        CallbackError: called inside a callback or a tap's function.
-        ForkError: in a forked child.
+        BarrierTimeout: names the programs and queues that did not end in time; nothing is lost.
+        CallbackError: the call is inside a callback or a tap's function.
+        ForkError: the process is a forked child.
 
     Example:
         >>> seen = []
@@ -108,8 +101,11 @@ def barrier_wait(timeout: float | None = None) -> None:
     if timeout is not None:
         programs.prepare()
     deadline = None if timeout is None else time.monotonic() + timeout
+    retired, _ = _ext.retired_handles()
     outstanding = programs.wait_for_programs(timeout)
     outstanding += _ext.drain(-1.0 if deadline is None else max(0.0, deadline - time.monotonic()))
-    if outstanding:
+    if not outstanding:
+        _ext.free_handles(retired)  # their programs have ended, and their records are delivered
+    else:
         raise errors.BarrierTimeout(f"barrier_wait(timeout={timeout}): still outstanding: {'; '.join(outstanding)}")
     _raise_tap_errors()

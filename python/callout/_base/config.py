@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All settings: one object, one table (docs/configuration.md), an environment variable each."""
+"""All settings: one object, one table (docs/configuration.md), and an environment variable for each."""
 
 from __future__ import annotations
 
@@ -127,12 +127,12 @@ SETTINGS: dict[str, _Setting] = {
 
 _PATCHES = {patch.setting: patch.name for patch in patches.TABLE.values()}
 
-# Other names of settings, and of their environment variables.
+# Further names of settings, which also give further environment variables.
 ALIASES: dict[str, str] = {}
 
 
 class Config:
-    """Every setting as an attribute; `config.update(name, value)` also takes their other names.
+    """Has every setting as an attribute; `config.update(name, value)` also takes further names of settings.
 
     Assignment takes effect at once, unless the table in docs/configuration.md says otherwise. Thread-safe.
     """
@@ -158,7 +158,8 @@ class Config:
     patch_loop_lowering: bool
 
     def __init__(self) -> None:
-        # Eager calls read settings, so each is an attribute of the object: to compute one takes ten times as long.
+        # Each setting is an attribute of the object, because eager calls read settings: a property takes ten times as
+        # long.
         vars(self).update(
             {name: _from_environment(name, setting) for name, setting in SETTINGS.items()},
             _lock=threading.RLock(),
@@ -184,14 +185,14 @@ class Config:
         return [*SETTINGS, "update"]
 
     def __reduce__(self) -> str:
-        """Settings are those of their process: a pickle names them, and a copy is the object itself."""
+        """Pickles the object's name, because settings belong to their process. A copy is the object itself."""
         return "config"
 
     def __repr__(self) -> str:
         return "callout.config(" + ", ".join(f"{name}={getattr(self, name)!r}" for name in SETTINGS) + ")"
 
     def update(self, name: str, value: object) -> None:
-        """Sets one setting. A bad name raises AttributeError, a bad value ValueError; neither changes anything."""
+        """Changes one setting. Raises AttributeError for an unknown name and ValueError for a bad value, without effect."""
         name = ALIASES.get(name, name)
         if name not in SETTINGS:
             raise AttributeError(f"callout.config has no setting {name!r}; there are: {', '.join(SETTINGS)}")
@@ -207,7 +208,7 @@ class Config:
             self._chosen.add(name)
 
     def replace_default(self, name: str, value: object) -> None:
-        """Sets a setting that neither the program nor the environment has chosen, and leaves any other as it is."""
+        """Changes a setting unless the program or the environment has chosen its value."""
         with self._lock:
             if name not in self._chosen:
                 self.update(name, value)
@@ -240,7 +241,7 @@ def _from_environment(name: str, setting: _Setting) -> Any:
 
 
 def _variables_of(name: str) -> list[str]:
-    """Returns the environment variables that are set for this setting; the first one counts."""
+    """Returns the setting's environment variables that are set; the first one counts."""
     variables = [f"CALLOUT_{name.upper()}", *(old.upper() for old, new in ALIASES.items() if new == name)]
     return [variable for variable in variables if os.environ.get(variable)]
 
@@ -249,7 +250,7 @@ config = Config()
 
 
 def add(flags: Mapping[str, tuple[bool, str]], aliases: Mapping[str, str]) -> None:
-    """Adds settings of a module above: flags, (default, what they are for) by name; and other names of settings."""
+    """Adds settings of a module above: flags, as (default, description) by name, and further names of settings."""
     SETTINGS.update({name: _Setting(default, _boolean, doc) for name, (default, doc) in flags.items()})
     ALIASES.update(aliases)
     for name in {*flags, *aliases.values()}:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes of errors: Callout's own, and those that are JAX's or Callout's and the user's too.
+"""The classes of errors: Callout's own, and mixed classes, which derive from one of JAX or Callout and one of the user.
 
-Their objects get to other processes whatever the user's exceptions are: with what of these can be pickled and made again.
+Errors can always be pickled: they keep those parts of the user's exceptions that can be pickled and unpickled.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 
 class CallbackError(RuntimeError):
-    """A callback failed, and there is no Python exception that says more."""
+    """A callback failed without a Python exception. Also the base of Callout's other errors."""
 
-    cause_is_the_users = False  # True of classes whose `__cause__` is what a callback raised
+    cause_is_the_users = False  # True for classes whose `__cause__` is a callback's exception
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reduced(self)
@@ -30,11 +30,11 @@ class CallbackError(RuntimeError):
 
 
 class ResultError(CallbackError):
-    """A callback returned something of another shape, dtype or structure than was declared."""
+    """The result of a callback does not have the declared shape, dtype or structure."""
 
 
 class UnboundNameError(CallbackError, LookupError):
-    """A program asks for a callback under a name that nobody registered."""
+    """A program calls a name that is not registered."""
 
 
 class RegistrationError(CallbackError, ValueError):
@@ -42,7 +42,7 @@ class RegistrationError(CallbackError, ValueError):
 
 
 class CheckError(CallbackError):
-    """`callout.error_if` or `callout.check` found what must not be."""
+    """A check of `callout.error_if` or `callout.check` failed."""
 
 
 class NonFiniteError(CallbackError, FloatingPointError):
@@ -50,15 +50,15 @@ class NonFiniteError(CallbackError, FloatingPointError):
 
 
 class NonFiniteWarning(RuntimeWarning):
-    """`callout.locate_nans` found where a NaN or an infinity began."""
+    """`callout.locate_nans` found an operation that made a NaN or an infinity."""
 
 
 class TapError(CallbackError):
     """Taps failed since the last barrier. `__cause__` is the last exception.
 
     Attributes:
-        count: how many failed.
-        exceptions: the first few of them, as an exception group.
+        count: the number of failures.
+        exceptions: the first few exceptions, as an exception group.
     """
 
     cause_is_the_users = True
@@ -70,73 +70,88 @@ class TapError(CallbackError):
 
 
 class BarrierTimeout(CallbackError, TimeoutError):  # noqa: N818
-    """`barrier_wait(timeout=...)` ran out of time; the text names what is outstanding."""
+    """`barrier_wait(timeout=...)` ran out of time; the text names the outstanding programs and queues."""
 
 
 class ForkError(CallbackError):
     """Callout was used in a forked child of a process that had used it."""
 
 
+# The classes by the words of CALLOUT_STATUS_KINDS in include/callout/status.h. Kinds without a class of their own
+# become a CallbackError, and so do user's exceptions that are no longer kept.
+KINDS: dict[str, type[CallbackError | MemoryError]] = {
+    "general": CallbackError,
+    "callback": CallbackError,
+    "exception": CallbackError,
+    "result": ResultError,
+    "check": CheckError,
+    "non_finite": NonFiniteError,
+    "unbound_name": UnboundNameError,
+    "registration": RegistrationError,
+    "memory": MemoryError,
+    "fork": ForkError,
+}
+
 for _public in (CallbackError, *CallbackError.__subclasses__(), NonFiniteWarning):
-    _public.__module__ = "callout"  # where users find them
+    _public.__module__ = "callout"  # the public module
 
 
 def text_of(exception: object) -> str:
-    """Returns its text, whatever it does when it is asked for it."""
+    """Returns the exception's text, even if its `__str__` raises."""
     try:
         return str(exception)
-    except Exception:  # noqa: BLE001 - its own fault, which must not hide it
+    except Exception:  # noqa: BLE001 - a broken `__str__` must not hide the exception
         return "<exception str() failed>"
 
 
 def describe(exception: BaseException) -> str:
-    """Returns class and text."""
+    """Returns class and text of an exception."""
     return f"{type(exception).__name__}: {text_of(exception)}"
 
 
-# What every exception has, whatever its class does when one of these is read or set.
+# Descriptors of BaseException, which read and set attributes even if a user's class overrides access to them.
 _DICT: Any = vars(BaseException)["__dict__"]
 _TRACEBACK: Any = vars(BaseException)["__traceback__"]
 _CHAIN: tuple[Any, ...] = tuple(
     vars(BaseException)[name] for name in ("__context__", "__cause__", "__suppress_context__")
-)  # in this order, since a cause suppresses the context
+)  # in this order, because setting a cause suppresses the context
 
 
 def attributes(error: BaseException) -> dict[str, Any]:
-    """Returns its `__dict__`."""
+    """Returns the error's `__dict__`."""
     found: dict[str, Any] = _DICT.__get__(error)
     return found
 
 
 def traceback_of(error: BaseException) -> TracebackType | None:
-    """Returns its `__traceback__`."""
+    """Returns the error's `__traceback__`."""
     found: TracebackType | None = _TRACEBACK.__get__(error)
     return found
 
 
 def chain_of(error: BaseException) -> tuple[Any, ...]:
-    """Returns its context, its cause, and whether the cause hides the context."""
+    """Returns the error's context, its cause, and whether the cause hides the context."""
     return tuple(slot.__get__(error) for slot in _CHAIN)
 
 
 def cause_of(error: BaseException) -> BaseException | None:
-    """Returns its `__cause__`."""
+    """Returns the error's `__cause__`."""
     cause: BaseException | None = chain_of(error)[1]
     return cause
 
 
 def set_chain(error: BaseException, chain: tuple[Any, ...]) -> None:
-    """Sets what `chain_of` returns."""
+    """Sets the context, the cause and the flag that `chain_of` returns."""
     for slot, value in zip(_CHAIN, chain, strict=True):
         slot.__set__(error, value)
 
 
-# Classes that are two.
+# Mixed classes.
 
 _PARTS = "_callout_parts"
 
-# What is the base's whatever the user's class has in its place: JAX, like contextlib, gives errors tracebacks, causes and
-# notes, and what raised there would take the error's place.
+# Attributes that a mixed class always takes from its base. JAX, like contextlib, sets tracebacks, causes and notes of
+# errors, and an exception in a user's override would replace the error.
 _BASES_OWN = (
     *("__str__", "__getattribute__", "__setattr__", "__delattr__", "with_traceback", "add_note"),
     *("__dict__", "__traceback__", "__context__", "__cause__", "__suppress_context__"),
@@ -144,23 +159,23 @@ _BASES_OWN = (
 
 
 def mix(error: BaseException, user: Any) -> None:
-    """Makes `error` an instance of a class of the user's too, where the two layouts go together and that class lets it.
+    """Makes `error` an instance of the user's class, too, if the layouts are compatible and the user's class allows it.
 
-    They do not for OSError, NameError, ...
+    The layouts of OSError, NameError and others are not compatible.
     """
     base: Any = type(error)
     try:
         mixed = _mixed_class(base, _without(base, user))
         if mixed is not None:
             BaseException.__setattr__(error, "__class__", mixed)
-    except Exception:  # noqa: BLE001 - what the class does to those that derive from it must not take an error's place
+    except Exception:  # noqa: BLE001 - an error in deriving from the user's class must not replace `error`
         return
 
 
 def _without(base: Any, user: Any) -> Any:
-    """Returns the user's part of a class that is `base` and the user's already.
+    """Returns the user's part of a class that already is a mix of `base` and the user's class.
 
-    A callback raises an exception of such a class where it ran a program whose callback failed.
+    A callback raises an exception of such a class if it runs a program whose callback fails.
     """
     while (parts := _parts(user))[0] is base and parts[1] is not None:
         user = parts[1]
@@ -169,10 +184,10 @@ def _without(base: Any, user: Any) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _mixed_class(base: Any, user: Any) -> Any:
-    """Returns a class that is both, or None."""
-    if issubclass(base, user):  # the base is both
+    """Returns a class that derives from both, or None."""
+    if issubclass(base, user):  # no mixed class is needed
         return None
-    if hasattr(user, "__notes__"):  # JAX adds one
+    if hasattr(user, "__notes__"):  # JAX adds a note to the error
         return None
     names = {
         **{name: _found_in(base, name) for name in _BASES_OWN},
@@ -187,23 +202,23 @@ def _mixed_class(base: Any, user: Any) -> Any:
     }
     try:
         return type(user.__name__, (user,) if issubclass(user, base) else (base, user), names)
-    except Exception:  # noqa: BLE001 - remembered like every answer, so that the class is asked once
+    except Exception:  # noqa: BLE001 - None is cached like a class, so that the failure is not repeated
         return None
 
 
 def _found_in(kind: type, name: str) -> Any:
-    """Returns what a class has under a name, as it is there."""
+    """Returns a class's attribute without calling descriptors."""
     return next(vars(each)[name] for each in kind.__mro__ if name in vars(each))
 
 
 def _parts(kind: type) -> tuple[Any, Any]:
-    """Returns the two classes that it is; the class itself and None if it is one."""
+    """Returns the two parts of a mixed class, or the class itself and None."""
     parts: tuple[Any, Any] = vars(kind).get(_PARTS, (kind, None))
     return parts
 
 
 def _made(base: Any, user: Any, args: tuple[Any, ...]) -> Any:
-    """Returns an error of both classes. No `__init__` runs: those of users take what they like."""
+    """Returns an error of both classes. No `__init__` runs, because a user's `__init__` may have any parameters."""
     error = base.__new__(base, *args)
     if user is not None:
         mix(error, _class_of(user))
@@ -211,13 +226,13 @@ def _made(base: Any, user: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _named(kind: Any) -> Any:
-    """Returns a class as pickles have it: a class that has a name, or a tuple of the two that it is. None of None."""
+    """Returns the form of a class in pickles: the class if it has a name, or a tuple of its two parts. None for None."""
     parts = (kind, None) if kind is None else _parts(kind)
     return _nearest(kind) if parts[1] is None else tuple(map(_named, parts))
 
 
 def _class_of(named: Any) -> Any:
-    """Returns the class that `_named` was asked about, or the first part of it if the two do not go together."""
+    """Returns the class from the form of `_named`, or its first part if the two cannot be mixed here."""
     if not isinstance(named, tuple):
         return named
     base, user = map(_class_of, named)
@@ -225,12 +240,12 @@ def _class_of(named: Any) -> Any:
 
 
 def _copied(error: Any, memo: dict[int, Any] | None = None) -> Any:
-    """Returns a copy, a deep one if there is a `memo`; it has the same cause."""
+    """Returns a copy with the same cause: a deep one if there is a `memo`."""
 
     def copy_of(value: Any) -> Any:
         try:
             return value if memo is None else copy.deepcopy(value, memo)
-        except Exception:  # noqa: BLE001 - the user's class cannot be copied, which is no reason to lose the error
+        except Exception:  # noqa: BLE001 - keep the value if the user's class cannot be copied
             return value
 
     made = _made(*_parts(type(error)), copy_of(error.args))
@@ -241,25 +256,25 @@ def _copied(error: Any, memo: dict[int, Any] | None = None) -> Any:
     return made
 
 
-# Errors on their way to another process. What they hold travels as bytes of its own: where the other process cannot read
-# some of these, it has an error that lacks them, and not none.
+# Pickling errors for another process. Each part of an error is pickled to bytes of its own, so that a process that
+# cannot read a part still gets the error without it.
 
 _FROM_ELSEWHERE = "_callout_is_from_elsewhere"
 _under_way = threading.local()
 
 
 def is_from_elsewhere(error: BaseException) -> bool:
-    """Returns True for an error that was pickled: its text and its cause mean nothing to this process."""
+    """Returns True for an unpickled error of another process: the tags in its text have no meaning here."""
     return _FROM_ELSEWHERE in attributes(error)
 
 
 def _reduced(error: Any, _protocol: Any = None) -> tuple[Any, ...]:
-    """Returns what makes the error in another process, of what can be pickled."""
+    """Reduces the error to a call of `_made_again` with those parts that can be pickled."""
     base, user = map(_named, _parts(type(error)))
     state: dict[str, bytes] = {}
     cause = None
     errors: set[int] = _under_way.__dict__.setdefault("errors", set())
-    if id(error) not in errors:  # else it holds itself
+    if id(error) not in errors:  # an error that contains itself is packed once
         errors.add(id(error))
         try:
             cause = _packed_error(cause_of(error))
@@ -281,7 +296,7 @@ def _made_again(
     cause: bytes | None,
     is_context_suppressed: bool,
 ) -> Any:
-    """Returns the error. Pickles name this function."""
+    """Rebuilds the error. Pickles contain this function's name."""
     error = _made(base, user, args)
     for name, packed in state.items():
         found, value = _unpacked(packed)
@@ -294,7 +309,7 @@ def _made_again(
 
 
 class _InParts:
-    """Pickles an exception as `_reduced` or `_reduced_group` says, whatever its own class says."""
+    """Pickles an exception by `_reduced` or `_reduced_group`, instead of its own class's way."""
 
     def __init__(self, error: BaseException):
         self._error = error
@@ -308,37 +323,37 @@ def _reduced_group(group: Any) -> tuple[Any, ...]:
 
 
 def _group_again(message: str, packed: list[bytes]) -> BaseException:
-    """Returns the group. Pickles name this function."""
+    """Rebuilds the group. Pickles contain this function's name."""
     unpacked = map(_unpacked, packed)
     lost = CallbackError("an exception whose class is not in this process")
     return BaseExceptionGroup(message, [error if is_here else lost for is_here, error in unpacked])
 
 
 def _nearest(kind: Any) -> Any:
-    """Returns the first of a class and its bases that another process finds by its name. None of None."""
+    """Returns the first of a class and its bases that another process finds by name. None for None."""
     return None if kind is None else next(each for each in kind.__mro__ if _packed(each) is not None)
 
 
 def _packed(value: Any) -> bytes | None:
-    """Returns the value pickled, or None if that or the way back fails."""
+    """Returns the pickled value, or None if pickling or unpickling fails."""
     try:
         packed = pickle.dumps(value)
         pickle.loads(packed)
-    except Exception:  # noqa: BLE001 - of the user's classes, which may do anything
+    except Exception:  # noqa: BLE001 - the user's classes may raise anything
         return None
     return packed
 
 
 def _unpacked(packed: bytes) -> tuple[bool, Any]:
-    """Returns whether the value can be had in this process, and the value."""
+    """Returns whether the value can be unpickled in this process, and the value."""
     try:
         return True, pickle.loads(packed)
-    except Exception:  # noqa: BLE001 - of the user's classes, which may not even be here
+    except Exception:  # noqa: BLE001 - the user's classes may be missing or raise anything
         return False, None
 
 
 def _packed_error(error: BaseException | None) -> bytes | None:
-    """Returns an exception pickled: as its class has it, or in parts, or else its text as that of a CallbackError."""
+    """Returns a pickled exception: pickled by its own class, in parts, or at last as a CallbackError with its text."""
     if (packed := _packed(error)) is not None or error is None:
         return packed
     is_kept = isinstance(error, BaseExceptionGroup) or _nearest(type(error)) is type(error)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors, and the user's own exceptions on their way through a compiled program.
+"""Carries exceptions through compiled programs, and raises them again.
 
-XLA carries only text. So the exception object stays here under a number, the text carries the number, and whoever catches
-what XLA raises gets the object back: as `__cause__` (and, where class layouts allow, as the class) of JaxRuntimeError, and
-as itself through `reraise()`, `callout.jit` and `last_error()`.
+1. XLA errors carry only text. So the exception object is kept here under a number, and a tag at the end of the text
+   carries the number.
+2. When XLA raises an error with a tag, the object becomes the `__cause__` of the JaxRuntimeError and, where class
+   layouts allow, its class. `reraise()`, `callout.jit` and `last_error()` give the object itself.
+3. The tag of an error of the core carries its kind, which has a class in KINDS. The rest of the text has no influence.
 """
 
 from __future__ import annotations
@@ -12,9 +14,7 @@ import contextlib
 import dis
 import functools
 import itertools
-import os
 import re
-import secrets
 import sys
 import threading
 import traceback
@@ -27,6 +27,17 @@ import numpy as np
 
 from .. import _ext, _jax_compat
 from . import patches
+from .error_classes import (
+    KINDS,
+    attributes,
+    cause_of,
+    chain_of,
+    is_from_elsewhere,
+    mix,
+    set_chain,
+    text_of,
+    traceback_of,
+)
 from .error_classes import BarrierTimeout as BarrierTimeout
 from .error_classes import CallbackError as CallbackError
 from .error_classes import CheckError as CheckError
@@ -37,12 +48,12 @@ from .error_classes import RegistrationError as RegistrationError
 from .error_classes import ResultError as ResultError
 from .error_classes import TapError as TapError
 from .error_classes import UnboundNameError as UnboundNameError
-from .error_classes import attributes, cause_of, chain_of, is_from_elsewhere, mix, set_chain, text_of, traceback_of
 from .error_classes import describe as describe
 from .loggers import logger
 
-# Exceptions pin their frames, and these their arrays: few are kept. A thread that waits for its program may not run for a
-# while, so others that fail again and again meanwhile do not take its place.
+# Few exceptions are kept, because they pin their frames, and frames pin arrays. Each thread has a share of its own: a
+# thread that waits for its program may not run for a while, and other threads that fail often must not evict its
+# exception.
 _MOST_OF_A_THREAD = 64
 _MOST = 1024
 
@@ -50,13 +61,14 @@ _MOST = 1024
 class KeptExceptions:
     """Holds the last exceptions of each thread, by number. Thread-safe.
 
-    Without a lock: signal handlers and destructors fail, too, and come anywhere, and a handler may wait for other threads.
+    The class has no lock, because signal handlers and destructors may raise at any place, and a handler may wait for
+    other threads.
     """
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._kept: dict[int, BaseException] = {}
-        self._of_threads: dict[int, deque[int]] = {}  # oldest first; others may have made room of some
+        self._of_threads: dict[int, deque[int]] = {}  # oldest first; other threads may have evicted some
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -65,12 +77,12 @@ class KeptExceptions:
         """Keeps an exception that this thread raised, and returns its number."""
         number = next(self._numbers)
         self._kept[number] = exception
-        # A new thread may be called as one that ended, and has its numbers then.
+        # A new thread may reuse the identifier of an ended thread, and then inherits its numbers.
         own = self._of_threads.setdefault(threading.get_ident(), deque())
         own.append(number)
         if len(own) > _MOST_OF_A_THREAD:
             self._kept.pop(own.popleft(), None)
-        while len(self._kept) > _MOST:  # threads that come at once may make room of the same one
+        while len(self._kept) > _MOST:  # concurrent threads may choose the same victim
             self._kept.pop(min(list(self._kept), default=0), None)
         return number
 
@@ -79,40 +91,19 @@ class KeptExceptions:
         return self._kept.get(number)
 
     def replace(self, number: int, substitute: BaseException) -> BaseException | None:
-        """Puts another exception in its place and returns what was there; None if it is not kept any more."""
+        """Replaces the exception with this number and returns the old one; None if it is no longer kept."""
         was = self._kept.get(number)
         if was is not None:
             self._kept[number] = substitute
         return was
 
     def clear(self) -> None:
-        """Forgets all of them."""
+        """Drops all exceptions."""
         self._kept.clear()
 
 
-FORK_TEXT = (
-    "ForkError: this process was forked from one that had used callout or JAX's devices, and its threads stayed there. "
-    "Start workers with the 'spawn' or 'forkserver' method instead"
-)
-
-_process: str
-_number: re.Pattern[str]
-
-
-def _name_process() -> None:
-    """Errors come from other processes too, with numbers of theirs."""
-    global _process, _number
-    _process = secrets.token_hex(3)
-    _number = re.compile(rf"\[callout error (\d+) of {_process}\]")
-
-
-_name_process()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_name_process)
-
-
 class _Last:
-    """Holds the last one, which another may take the place of. Without a lock: see KeptExceptions."""
+    """Holds the last exception, which another may replace. Without a lock: see KeptExceptions."""
 
     def __init__(self, exception: BaseException | None = None):
         self.exception = exception
@@ -122,25 +113,30 @@ _kept = KeptExceptions()
 _last = _Last()
 
 
+def take(exception: BaseException) -> tuple[int, str]:
+    """Keeps an exception and returns its number and its text. The core calls this. Requires GIL."""
+    return _keep(exception), printable(_text_of(exception))
+
+
 def keep(exception: BaseException) -> str:
-    """Keeps an exception and returns the text that stands for it. Called by the core with the GIL held."""
-    return _under_number(exception, _text_of(exception))
+    """Keeps an exception and returns its text with a tag, which replaces the exception in errors of XLA."""
+    return _tagged(*take(exception))
 
 
 def _text_of(exception: BaseException) -> str:
     what = describe(exception)
     if issubclass(type(exception), AttributeError) and (note := explain_numpy(exception)):
-        what += f" ({note})"  # in the line that people see first
+        what += f" ({note})"  # in the first line, which people read
     try:
         text = "".join(traceback.format_exception(exception)).rstrip()
-    except Exception:  # noqa: BLE001 - its class does not let itself be looked at: Python's own text would be the same
+    except Exception:  # noqa: BLE001 - the class breaks traceback's formatting; keep the short text
         frames = "".join(traceback.format_tb(traceback_of(exception)))
         text = f"Traceback (most recent call last):\n{frames}{what}"
     return f"{what}\n{text}"
 
 
 def explain_numpy(error: BaseException) -> str:
-    """Notes, and returns, how a callback gets `jax.Array`s, if it asked a NumPy array for what only these have; else ""."""
+    """Adds a note, and returns it, if a callback used an attribute of `jax.Array` on a NumPy array; else returns ""."""
     array, name = (member.__get__(error) for member in (_OBJECT, _NAME))
     if not issubclass(type(array), (np.ndarray, np.generic)) or not isinstance(name, str) or name.startswith("__"):
         return ""
@@ -150,35 +146,58 @@ def explain_numpy(error: BaseException) -> str:
         f'callbacks get NumPy arrays, which have no .{name}: callout.options(fn, args="jax") has the callback get '
         'jax.Arrays, callout.config.args = "jax" has all of them'
     )
-    with contextlib.suppress(Exception):  # whatever a class of the user's makes of that
+    with contextlib.suppress(Exception):  # a user's class may reject notes
         if note not in getattr(error, "__notes__", ()):
             error.add_note(note)
     return note
 
 
-def _under_number(exception: BaseException, text: str) -> str:
+def _keep(exception: BaseException) -> int:
     global _last
-    patches.ensure("errors")  # JAX's error is made of the text, after this
+    patches.ensure("errors")  # before JAX makes its error of the text
     number = _kept.add(exception)
     _last = _Last(exception)
-    return printable(f"{text}\n[callout error {number} of {_process}]")
+    return number
 
 
 def printable(text: str) -> str:
-    """Returns the text as UTF-8 without zeros: what a C string can carry."""
+    """Returns the text with only characters that a C string in UTF-8 can carry."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
-# As they are, whatever a class of the user's says when one of these is read or set.
+# Descriptors of Python's classes, which read attributes even if a user's class overrides access to them.
 _OBJECT: Any = vars(AttributeError)["obj"]
 _NAME: Any = vars(AttributeError)["name"]
 _MEMBERS: Any = vars(BaseExceptionGroup)["exceptions"]
 
 
-def keep_without_variables(exception: BaseException) -> str:
-    """Does what `keep` does, for a function whose variables refer to memory that is not its own any more."""
-    text = _text_of(exception)  # suggests names by looking at the variables
-    seen = {id(sys.exception())}  # what the caller was handling when it called
+# The tags of texts. src/core/encoding/error_tag.h writes and reads them, too. A tag names its process, because errors
+# may come from other processes.
+
+
+def _tagged(number: int, text: str) -> str:
+    return f"{text}\n[callout error {number} of {_ext.error_token()}]"
+
+
+@functools.lru_cache(maxsize=1)
+def _tags(token: str) -> re.Pattern[str]:
+    return re.compile(rf"\n?\[callout error (\w+) of {token}\]")
+
+
+def _meaning(text: str) -> str:
+    """Returns the number or the kind of the last tag, which the core wrote behind all other text; "" without a tag."""
+    words: list[str] = _tags(_ext.error_token()).findall(text)
+    return words[-1] if words else ""
+
+
+def _without_tags(text: str) -> str:
+    return _tags(_ext.error_token()).sub("", text)
+
+
+def take_without_variables(exception: BaseException) -> tuple[int, str]:
+    """Keeps an exception like `take`, and clears the variables of its frames, which refer to memory of XLA's."""
+    text = _text_of(exception)  # before clearing: Python suggests names from the variables
+    seen = {id(sys.exception())}  # the exception that the caller was handling
     links: list[BaseException | None] = [exception]
     while links:
         link = links.pop()
@@ -191,74 +210,63 @@ def keep_without_variables(exception: BaseException) -> str:
         links += chain_of(link)[:2]
         if issubclass(type(link), BaseExceptionGroup):
             links += _MEMBERS.__get__(link)
-    return _under_number(exception, text)
+    return _keep(exception), printable(text)
 
 
-def keep_text(text: str) -> None:
-    """Puts a `CallbackError` with the text in the place of the exception that it stands for. Called by the core."""
+def keep_without_variables(exception: BaseException) -> str:
+    """Keeps an exception like `keep`, and clears the variables of its frames, which refer to memory of XLA's."""
+    return _tagged(*take_without_variables(exception))
+
+
+def keep_text(number: int, text: str) -> None:
+    """Replaces the exception with the number by a `CallbackError` with the text. The core calls this."""
     substitute = CallbackError(text)
-    dropped = _kept.replace(_number_in(text), substitute)
+    dropped = _kept.replace(number, substitute)
     last = _last
     if dropped is not None and last.exception is dropped:
         last.exception = substitute
 
 
-def _number_in(text: str) -> int:
-    """Returns the last, which is the innermost error's; 0 if there is none."""
-    return int([0, *_number.findall(text)][-1])
+def number_in(text: str) -> int:
+    """Returns the number in the text's tag; 0 without one."""
+    meaning = _meaning(text)
+    return int(meaning) if meaning.isdecimal() else 0
 
 
 def original(error: object) -> BaseException | None:
-    """Returns the exception that the text of `error` stands for, if it is still kept."""
-    return _kept.find(_number_in(text_of(error)))
+    """Returns the exception whose number is in the text of `error`, if it is still kept."""
+    return _kept.find(number_in(text_of(error)))
 
 
-def log_failed_call(text: str) -> None:
-    """Logs that a call failed, with the exception if Python raised one. Called by the core, if anybody wants to know."""
-    exception = original(text)
-    message = text if exception is None else text.partition("\n")[0]  # a traceback follows, which handlers write
+def log_failed_call(number: int, text: str) -> None:
+    """Logs that a call failed, with Python's exception if there is one. The core calls this if the log level allows."""
+    exception = _kept.find(number)
+    message = text if exception is None else text.partition("\n")[0]  # log handlers add the traceback
     logger.debug("%s", message.removeprefix("callout: "), exc_info=exception)
 
 
-_NOT_FOUND, _ALREADY_EXISTS, _PERMISSION_DENIED, _INVALID_ARGUMENT = 5, 6, 7, 3
-_NO_MEMORY = re.compile(r"(^|: )out of memory\b")
+def recall(kind: str, number: int, text: str) -> BaseException:
+    """Returns the exception for a failed Status. The core calls this."""
+    kept = _kept.find(number)
+    return KINDS.get(kind, CallbackError)(text) if kept is None else kept
+
+
 _OURS = re.compile(r"callout: .*", re.DOTALL)
 
 
-def recall(code_and_text: tuple[int, str]) -> BaseException:
-    """Returns the exception for a failed Status. Called by the core."""
-    code, text = code_and_text
-    if (exception := original(text)) is not None:
-        return exception
-    if "ForkError:" in text:
-        return ForkError(text)
-    if "does not fit:" in text:
-        return ResultError(text)
-    if "check failed: " in text:
-        return CheckError(text)
-    if "locate_nans: " in text or ("watch '" in text and " infinite elements in step " in text):
-        return NonFiniteError(text)
-    if _NO_MEMORY.search(text):
-        return MemoryError(text)
-    if "no callback is bound" in text:
-        return UnboundNameError(text)
-    if code in (_NOT_FOUND, _ALREADY_EXISTS, _PERMISSION_DENIED, _INVALID_ARGUMENT):
-        return RegistrationError(text)
-    return CallbackError(text)
-
-
 def stands_for(error: object) -> BaseException | None:
-    """Returns the exception behind an error of JAX's: the user's, or ours if the core refused; None if it is neither."""
+    """Returns the exception behind an error of JAX's: the user's, or Callout's if the core failed; None for other errors."""
     if (exception := original(error)) is not None:
         return exception
-    ours = _OURS.search(text_of(error))
-    return None if ours is None else recall((0, ours[0]))
+    text = text_of(error)
+    ours = _OURS.search(text)  # matches texts of other processes, too, whose tags have no meaning here
+    return None if ours is None else KINDS.get(_meaning(text), CallbackError)(_without_tags(ours[0]))
 
 
 def last_error() -> BaseException | None:
     """Returns the exception that a callback raised last, in any thread, or None.
 
-    The object itself, with its own traceback. It stays available until another callback raises.
+    The object has its original traceback, and stays available until another callback raises.
 
     Returns:
         The exception, or None if no callback has raised.
@@ -277,14 +285,14 @@ def last_error() -> BaseException | None:
 
 
 def clear() -> None:
-    """Forgets all kept exceptions."""
+    """Drops all kept exceptions."""
     global _last
     _kept.clear()
     _last = _Last()
 
 
 def raise_unchained(exception: BaseException) -> None:
-    """Raises an exception of the user's as it was: what led to it is in its own chain, not in ours."""
+    """Raises a user's exception with its own chain, without Callout's exceptions as context."""
     chain = chain_of(exception)
     try:
         raise exception
@@ -293,11 +301,11 @@ def raise_unchained(exception: BaseException) -> None:
 
 
 class reraise(contextlib.ContextDecorator):  # noqa: N801 - reads as a verb: `with callout.reraise():`
-    """Context manager and decorator: an error of a callback leaves it as the exception that the callback raised.
+    """Raises a callback's own exception where JAX would raise JaxRuntimeError. A context manager and decorator.
 
-    Without it a failing callback arrives as JAX's JaxRuntimeError, mostly of the original's class too. Covers errors that
-    are raised inside: dispatch, and waiting for a result (`block_until_ready`, `np.asarray`, `barrier_wait`) if that happens
-    inside too. May be nested and used from several threads.
+    Without `reraise`, a failing callback raises JAX's JaxRuntimeError, which usually is an instance of the original's
+    class, too. `reraise` covers errors that are raised inside of the block: in dispatch, and in waiting for a result
+    (`block_until_ready`, `np.asarray`, `barrier_wait`). Blocks may be nested. Thread-safe.
 
     Raises:
         BaseException: whatever the callback raised.
@@ -324,9 +332,10 @@ class reraise(contextlib.ContextDecorator):  # noqa: N801 - reads as a verb: `wi
 
 
 def of_fast_path(error: ValueError) -> BaseException | None:
-    """Returns what stands for an error of a jitted function's C++ path: what its first call would have raised.
+    """Translates an error of a jitted function's C++ path to the error that its first call would have raised.
 
-    Called by the core. None: the error is none of ours, and stays. Those of Python have a traceback.
+    The core calls this. None keeps the error, which is not Callout's. Errors of Python code are recognized by their
+    traceback.
     """
     if type(error) is not ValueError or error.__traceback__ is not None or not patches.is_installed("errors"):
         return None
@@ -337,10 +346,10 @@ def of_fast_path(error: ValueError) -> BaseException | None:
 
 
 def find_original(error: BaseException) -> BaseException | None:
-    """Returns the user's exception behind one that JAX or a barrier raised in this process."""
+    """Returns the user's exception behind an error that JAX or a barrier raised in this process."""
     if is_from_elsewhere(error):
         return None
-    kind = type(error)  # `isinstance` asks the error itself, too
+    kind = type(error)  # `isinstance` would use the error's own `__class__`
     if issubclass(kind, CallbackError) and kind.cause_is_the_users:
         return cause_of(error)
     if not issubclass(kind, jax.errors.JaxRuntimeError) and not (kind is ValueError and _is_of_cpp(error)):
@@ -349,7 +358,7 @@ def find_original(error: BaseException) -> BaseException | None:
     return None if _is_wrapped_around_another(error, exception) else exception
 
 
-# The codes of statuses, with which texts of JAX's C++ begin.
+# The code of a status, with which error texts of JAX's C++ begin.
 _STATUS = re.compile(r"[A-Z]+(_[A-Z]+)*: ")
 _RAISE = dis.opmap["RAISE_VARARGS"]
 
@@ -359,7 +368,7 @@ def _is_status(error: BaseException) -> bool:
 
 
 def _is_of_cpp(error: BaseException) -> bool:
-    """Returns True for a ValueError that JAX's C++ raised, and False for one of a `raise` in Python, whatever it says."""
+    """Returns True for a ValueError that JAX's C++ raised, and False for one that a `raise` in Python raised."""
     if not _is_status(error):
         return False
     trace = traceback_of(error)
@@ -371,7 +380,7 @@ def _is_of_cpp(error: BaseException) -> bool:
 
 
 def _is_wrapped_around_another(error: BaseException, exception: BaseException | None) -> bool:
-    """Returns True for an error that somebody raised from one that JAX had raised, to say more."""
+    """Returns True for an error that other code raised from an error of JAX's, to add information."""
     cause = cause_of(error)
     if cause is None or cause is exception or cause is error:
         return False
@@ -379,11 +388,11 @@ def _is_wrapped_around_another(error: BaseException, exception: BaseException | 
     return is_of_jax and stands_for(cause) is not None
 
 
-# What makes JaxRuntimeError carry the original exception.
+# The patch that makes JaxRuntimeError carry the original exception.
 
 
 def adopt(error: BaseException, exception: BaseException) -> None:
-    """Chains `exception` to `error` and, where its class allows, makes `error` an instance of that too."""
+    """Makes `exception` the cause of `error`, and `error` an instance of its class, too, if possible."""
     set_chain(error, (chain_of(error)[0], exception, True))
     was = type(error)
     mix(error, type(exception))
@@ -399,19 +408,19 @@ def _after_init(_: None, error: BaseException, *args: Any) -> None:
 
 @functools.cache
 def fast_path_is_translated() -> bool:
-    """Returns whether a jitted function's later calls can raise what its first one does; not with a core in Python."""
+    """Returns whether later calls of a jitted function can raise what the first one raises. False without the C++ core."""
     return _ext.translate_errors_of(jax.jit(_jit_places))
 
 
 def _jit_places() -> list[patches.Place]:
-    """Names the places where jitted functions are made, and sees to those that there are. See python/src/jit_errors.cc."""
+    """Returns the places where jitted functions are made, and patches existing ones. See python/src/jit_errors.cc."""
     maker = _jax_compat.jitted_function_maker()
     if maker is None:
         return []
     kind = type(jax.jit(_jit_places))
     _ext.translate_errors_of_all(kind)
     places = [patches.Place(*maker, after=_ext.translate_errors_of)]
-    if hasattr(kind, "__setstate__"):  # by which a pickle becomes a function again
+    if hasattr(kind, "__setstate__"):  # unpickling restores a function by this
         places.append(patches.Place(kind, "__setstate__", after=_after_unpickling))
     return places
 
@@ -421,5 +430,5 @@ def _after_unpickling(_: None, jitted: Any, _state: Any) -> None:
 
 
 def hooked() -> list[patches.Place]:
-    """Returns what JAX raises, when it is made, and what its C++ raises."""
+    """Returns the places that make JAX's errors and jitted functions."""
     return [*_jit_places(), patches.Place(jax.errors.JaxRuntimeError, "__init__", after=_after_init)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.jit`."""
+"""`callout.jit` raises the exceptions of callbacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Jitted:
-    """A jitted function whose calls raise what its callbacks raise. Everything else of `jax.jit`'s result is there too."""
+    """A jitted function whose calls raise its callbacks' exceptions. It has all other attributes of `jax.jit`'s result."""
 
     def __init__(self, fn: Callable[..., Any], jitted: Any):
         functools.update_wrapper(self, fn)
@@ -24,18 +24,18 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with reraise():
             out = self._jitted(*args, **kwargs)
-            # An error of a program that still runs is raised where somebody waits: that is to be here.
+            # A running program raises its error where somebody waits for it: wait here, inside of `reraise`.
             if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(out)):
                 jax.block_until_ready(out)
         return out
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_jitted":  # while it is made
+        if name == "_jitted":  # while the object is constructed
             raise AttributeError(name)
         return getattr(self._jitted, name)
 
     def __copy__(self) -> Self:
-        return self  # as functions do
+        return self  # like a function
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
@@ -49,20 +49,21 @@ def jit(fun: F, **kwargs: Any) -> F: ...
 @overload
 def jit(fun: None = None, **kwargs: Any) -> Callable[[F], F]: ...
 def jit(fun: Any = None, **kwargs: Any) -> Any:
-    """Does what `jax.jit` does, with calls that are inside `callout.reraise()`: what a callback raises comes out as it is.
+    """Jits a function like `jax.jit`; its calls run inside `callout.reraise()`, and raise a callback's own exception.
 
-    A call returns when its results are there, since that is when errors are known. To dispatch asynchronously, use `jax.jit`
-    and put the wait inside `reraise()`. Takes `jax.jit`'s arguments, and works as a decorator with and without them.
+    A call returns when its results are ready, because only then errors are known. To dispatch asynchronously, use
+    `jax.jit` and put the wait inside `reraise()`. `callout.jit` takes `jax.jit`'s arguments, and is a decorator with
+    and without them.
 
     Args:
-        fun: a function of arrays. If left out, a decorator is returned.
-        **kwargs: `jax.jit`'s.
+        fun: a function of arrays. Without it, `jit` returns a decorator.
+        **kwargs: passed on to `jax.jit`.
 
     Returns:
         The jitted function.
 
     Raises:
-        BaseException: (from the jitted function) whatever a callback raised.
+        BaseException: (from the jitted function) the exception that a callback raised.
 
     Example:
         >>> def refuse(x):

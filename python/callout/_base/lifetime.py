@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start and end: what JAX is told when the package is imported, and draining what is queued when the interpreter exits."""
+"""Start and end: registers Callout with JAX at import, and drains the queues when the interpreter exits."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from . import errors, native_platforms, patches, programs
 from .config import config
 from .loggers import logger
 
-_GRACE_S = 1.0  # beyond the time limit, for threads that leave Python because it is closed: those of jaxlib abort later
-_FIRST = 100  # of the finalizers of multiprocessing, whose queues close at 10
+_GRACE_S = 1.0  # beyond the time limit, for threads to leave Python: later, threads of jaxlib would abort
+_FIRST = 100  # priority in multiprocessing's finalizers, whose queues close at 10
 
 
-def lend_host_callback_handler() -> None:
-    """Lets calls on XLA's own threads run where XLA takes them for host callbacks: see docs/hangs.md."""
+def provide_host_callback_handler() -> None:
+    """Lets XLA treat calls on its own threads as host callbacks: see docs/hangs.md."""
     handler = _jax_compat.host_callback_handler()
     if handler is not None:
-        _ext.lend_host_callback_handler(handler)
+        _ext.provide_host_callback_handler(handler)
 
 
 def check_usable() -> None:
     """Raises ForkError in a forked child."""
     if _ext.is_forked_child():
-        raise errors.ForkError(errors.FORK_TEXT)
+        raise errors.ForkError(_ext.FORK_TEXT)
 
 
 def device_of(ordinal: int) -> jax.Device:
@@ -45,7 +45,7 @@ def device_of(ordinal: int) -> jax.Device:
 
 
 class _ExitWait:
-    """Waits until its time is over, or a signal handler raises, as for Ctrl-C or by `sys.exit()`: only the wait ends."""
+    """Limits the waits at exit: by a deadline, and by a signal handler that raises (Ctrl-C, `sys.exit()`)."""
 
     def __init__(self, seconds: float):
         self._deadline = time.monotonic() + seconds
@@ -54,12 +54,12 @@ class _ExitWait:
         self.ended_by = f"within exit_timeout_s={seconds:g}"
 
     def left(self, least: float = 0.0) -> float:
-        """Returns the seconds that are left, and at least so many."""
+        """Returns the seconds until the deadline, and at least `least`."""
         return max(least, self._deadline - time.monotonic())
 
     @contextlib.contextmanager
     def until_interrupted(self) -> Iterator[None]:
-        """Stands around what waits: what a signal handler raises ends the block."""
+        """Surrounds a wait. An exception of a signal handler ends the block, and is not raised further."""
         try:
             self._is_waiting = True
             yield
@@ -71,7 +71,7 @@ class _ExitWait:
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Has the handlers of signals raise once, and only while something waits. They run in the main thread."""
+        """Lets signal handlers raise once, and only during a wait. Handlers run in the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -85,7 +85,7 @@ class _ExitWait:
             yield
         finally:
             for number, (handler, own) in handlers.items():
-                if signal.getsignal(number) is own:  # else a handler has set another
+                if signal.getsignal(number) is own:  # otherwise a handler has installed another one
                     signal.signal(number, handler)
 
     def _call(self, handler: Callable[..., Any], number: int, frame: Any) -> None:
@@ -105,9 +105,10 @@ _last: list[Callable[[], None]] = []
 
 
 def at_end(function: Callable[[], None]) -> None:
-    """Has `function` called at exit, when everything has been delivered; in forked children, too.
+    """Registers a `function` to call at exit after all deliveries, in forked children, too.
 
-    Python's own `atexit` begins with what was registered last, so a module that is imported later would be asked before.
+    Python's `atexit` calls the last registration first, so it would call a function of a later module before the
+    deliveries.
     """
     _last.append(function)
 
@@ -117,7 +118,7 @@ _has_ended = False
 
 def _at_exit() -> None:
     global _has_ended
-    if _has_ended:  # as a worker
+    if _has_ended:  # a worker's finalizer was first
         return
     _has_ended = True
     try:
@@ -133,12 +134,12 @@ def _at_exit() -> None:
 
 
 def _wait_for_programs(wait: _ExitWait) -> None:
-    """Whatever keeps it from that is logged: what comes after must not be left out."""
+    """Waits for programs. Errors are logged and not raised, because the queues must be drained in any case."""
     try:
         programs.prepare()
         with wait.until_interrupted():
             programs.wait_for_programs(wait.left())
-    except Exception:  # noqa: BLE001 - whatever it is
+    except Exception:  # noqa: BLE001 - any error is logged
         logger.exception("exit: cannot wait for programs, so what they send from now on may be lost")
 
 
@@ -146,19 +147,19 @@ def _end(wait: _ExitWait) -> None:
     if _ext.live_counts()["callbacks"]:
         _wait_for_programs(wait)
     with wait.until_interrupted():
-        _ext.drain(wait.left())  # unlike shutdown, it lets Ctrl-C through
+        _ext.drain(wait.left())  # unlike shutdown, this can be interrupted by Ctrl-C
     programs.end()
     undelivered = _ext.shutdown(wait.left())
     count, _, last = _ext.take_delivery_errors()
-    if count:
-        logger.error("%d taps failed and no barrier_wait() came after; the last one: %s", count, last)
+    if last is not None:
+        logger.error("%d taps failed and no barrier_wait() came after; the last one: %s", count, last[0])
     _ext.begin_exit()
     _ext.stop_watchdog()
     inside = 0
     end = time.monotonic() + wait.left(_GRACE_S)
     with wait.until_interrupted():
         while (inside := _ext.close_interpreter(0.1)) and time.monotonic() < end:
-            pass  # in slices, for Ctrl-C
+            pass  # waits in slices, so that Ctrl-C can interrupt
     if undelivered:
         logger.warning("exit: %d tap records were not delivered %s", undelivered, wait.ended_by)
     if inside:
@@ -166,12 +167,12 @@ def _end(wait: _ExitWait) -> None:
 
 
 def start() -> None:
-    """Starts the core. Called once, by `import callout`."""
+    """Starts the core. `import callout` calls this once."""
     _jax_compat.warn_if_untested()
     _jax_compat.hide_frames(str(Path(__file__).parent.parent))
-    if "cpu" not in native_platforms.PLATFORMS:  # a program that is loaded may be the first that calls
+    if "cpu" not in native_platforms.PLATFORMS:  # the first program with calls may be a loaded one, which is not traced
         patches.ensure("tapped_values")
-    lend_host_callback_handler()
+    provide_host_callback_handler()
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_before_fork, after_in_child=_register_in_worker)
     atexit.register(_at_exit)
@@ -179,13 +180,13 @@ def start() -> None:
 
 
 def _before_fork() -> None:
-    """Programs of JAX have threads, too. Waits for nothing: what others have registered comes before and after."""
+    """Prepares the core for `os.fork`. Does not wait, because handlers of other libraries run before and after."""
     if _jax_compat.has_backend():
         _ext.note_process_is_used()
 
 
 def _register_in_worker() -> None:
-    """Has processes of multiprocessing end as others do: those that are forked, by a server too, end without `atexit`."""
+    """Registers a finalizer in workers of multiprocessing, because forked workers end without `atexit`."""
     process = sys.modules.get("multiprocessing.process")
     if process is None:
         return
@@ -195,8 +196,8 @@ def _register_in_worker() -> None:
         if process.parent_process() is not None and not _ext.is_forked_child():
             _at_exit()
 
-    def register(_: object = None) -> None:  # in every process: a worker imports its main program before it is a worker
+    def register(_: object = None) -> None:  # in every process: a worker imports its main program first
         util.Finalize(None, end_worker, exitpriority=_FIRST)
 
     register()
-    util.register_after_fork(_at_exit, register)  # which forgets what was registered
+    util.register_after_fork(_at_exit, register)  # a fork drops the finalizers

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `callout` logger, and those of modules that have their own.
+"""The `callout` logger, and the loggers of modules that have their own.
 
-The lowest of their levels is also the core's: what all would drop the core does not format.
+The core's log level is the lowest of theirs, so that it does not format messages that all would drop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _CoreLogger(logging.Logger):
         _tell_the_level()
 
 
-_loggers: list[logging.Logger] = []  # the core knows them by their places
+_loggers: list[logging.Logger] = []  # the core refers to them by index
 
 
 def _tell_the_level() -> None:
@@ -28,9 +28,9 @@ def _tell_the_level() -> None:
 
 
 def add(name: str) -> tuple[logging.Logger, int]:
-    """Returns a logger that messages of the core go to, too, and its number for callbacks (`log_source`)."""
+    """Adds a logger for messages of the core, and returns it with its number for callbacks (`log_source`)."""
     added = logging.getLogger(name)
-    # It may exist already, with handlers: it keeps them and only learns to tell the core its level.
+    # An existing logger keeps its handlers; the new class only forwards its level to the core.
     added.__class__ = _CoreLogger
     _loggers.append(added)
     if added.level:
@@ -42,7 +42,7 @@ logger, _ = add("callout")
 
 
 def emit(level: int, message: str, source: int) -> None:
-    """Logs a message of the core for the logger of number `source`. Called by it with the GIL held."""
+    """Logs a message of the core by the logger with number `source`. The core calls this. Requires GIL."""
     _loggers[source].log(level, "%s", message.removeprefix("callout: "))
 
 
@@ -50,23 +50,24 @@ _NAMED = threading.local()
 
 
 def name_thread(name: str | None) -> object:
-    """Calls this thread of the core's by its name, for log records and debuggers; None: it ends. Called by it.
+    """Names the calling thread of the core for log records and debuggers; None: the thread ends. The core calls this.
 
-    Returns what the thread keeps until it ends. Since Python 3.13 a thread that Python did not start and that has asked
-    for the current one, as this does, has an object whose destructor takes Python's lock of threads. A forked child
-    destroys what only the parent's threads had before it makes that lock anew, and would wait for ever for who held it.
+    Returns an object that the thread keeps until it ends. Since Python 3.13, a thread that Python did not start has a
+    thread object after a call of `threading.current_thread()`, as here, and its destructor takes the lock of
+    `threading`. A forked child destroys the objects of the parent's threads before it renews this lock, and would wait
+    for ever if a thread of the parent held it.
     """
     thread = threading.current_thread()
     if name is not None:
         _NAMED.before, thread.name = thread.name, name
         _trace_as_new_threads()
-    else:  # before Python 3.13 the object outlives the thread, and stands for a later one of the same number
+    else:  # before Python 3.13 the object outlives the thread, and a later thread with the same number inherits it
         thread.name = _NAMED.before
     return getattr(getattr(threading, "_thread_local_info", None), "_track_dummy_thread_ref", None)
 
 
 def _trace_as_new_threads() -> None:
-    """Has this thread traced and profiled as `threading` has it for those that it starts: for debuggers and coverage."""
+    """Sets `threading`'s trace and profile functions in this thread, for debuggers and coverage."""
     if (profile := threading.getprofile()) is not None:
         sys.setprofile(profile)
     if (trace := threading.gettrace()) is not None:
@@ -74,7 +75,7 @@ def _trace_as_new_threads() -> None:
 
 
 def format_stacks() -> str:
-    """Returns what every Python thread is doing. Called by the core for a hang report, on a thread of its own."""
+    """Returns the stacks of all Python threads. The core calls this for a hang report, on a thread of its own."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     parts = ["Python threads:"]
     for ident, frame in sys._current_frames().items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.options`: settings of one callback that the drop-in signatures have no room for."""
+"""`callout.options` gives a callback settings that JAX's signatures have no parameters for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .config import config
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Holds the arguments of `options`. `args` is None where the caller gave none; `split` then asks `config.args`."""
+    """Holds the arguments of `options`. If `args` is None, `split` takes `config.args`."""
 
     zero_copy: bool = False
     numpy_only: bool = False
@@ -24,7 +24,7 @@ class Options:
     memory: Literal["host", "device"] = "host"
     device_index: int | None = None
     name: str | None = None
-    may_run_in_caller: bool = False  # whatever numpy_only says: no option of users
+    may_run_in_caller: bool = False  # even with numpy_only; not a public option
 
 
 DEFAULT = Options()
@@ -32,7 +32,7 @@ _DEFAULT_NUMPY, _DEFAULT_JAX = Options(args="numpy"), Options(args="jax")
 
 
 def look_like(wrapper: Any, fn: Callable[..., Any]) -> None:
-    """Does what `functools.update_wrapper` does, as far as that goes: a callable may make up its attributes."""
+    """Copies attributes like `functools.update_wrapper`, without failing: a callable's attributes may raise anything."""
     for name in functools.WRAPPER_ASSIGNMENTS:
         with contextlib.suppress(Exception):
             setattr(wrapper, name, getattr(fn, name))
@@ -43,7 +43,7 @@ def look_like(wrapper: Any, fn: Callable[..., Any]) -> None:
 
 
 class FunctionWithOptions:
-    """Behaves like the callable that it wraps, and is understood by every entry point of callout."""
+    """Behaves like the callable that it wraps, with settings for every function of Callout that takes a callback."""
 
     def __init__(self, function: Callable[..., Any], chosen: Options):
         look_like(self, function)
@@ -54,7 +54,7 @@ class FunctionWithOptions:
         return self.function(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> FunctionWithOptions:
-        """Returns a method with the settings, if it is a function in a class."""
+        """Returns a bound method with the settings, if the function is in a class."""
         if instance is None or not hasattr(self.function, "__get__"):
             return self
         return FunctionWithOptions(self.function.__get__(instance, owner), self.options)
@@ -78,32 +78,35 @@ def options(
     device_index: int | None = None,
     name: str | None = None,
 ) -> FunctionWithOptions:
-    """Returns `fn` with settings that `pure_callback` and `tap` honour.
+    """Returns `fn` with settings for `pure_callback`, `tap` and other functions that take a callback.
 
-    What is None is as `fn` has it, which may be a function with settings, its method or a `functools.partial` of it.
-    Otherwise it is False, what `callout.config.args` says ("numpy" by default), and "host".
+    A setting that is None keeps its value in `fn`, which may be a function with settings, its method or a
+    `functools.partial` of it. Otherwise `zero_copy` and `numpy_only` are False, `args` is `callout.config.args`
+    ("numpy" by default), and `memory` is "host".
 
     Args:
         fn: the callback.
-        zero_copy: pass read-only views of XLA's own memory instead of copies. A callback that keeps one beyond its call
-            fails with an error that says so. Calls only; taps always own what they get.
-        numpy_only: a promise that the callback does not use JAX. On a CPU its programs are then dispatched asynchronously,
-            and are written to the persistent compilation cache by JAX 0.10 too. A callback that breaks it can hang.
+        zero_copy: pass read-only views of XLA's own memory instead of copies. Borrowed: valid until the callback
+            returns; a callback that keeps a view fails. Has no effect on taps, which always own their arrays.
+        numpy_only: a promise that the callback does not use JAX. On a CPU its programs are then dispatched
+            asynchronously, and even JAX 0.10 writes them to the persistent compilation cache. A callback that breaks
+            the promise can hang.
         args: "numpy" passes NumPy arrays; "jax" passes `jax.Array`s. Before JAX 0.12 a callback that uses JAX can hang
-            where many programs are queued: see docs/hangs.md. `zero_copy`, `numpy_only` and `memory="device"` say "numpy",
-            whatever `callout.config.args` is.
-        memory: where the arguments are: "host", or "device" for the device's own memory, which on CPU is the same. On
-            CUDA the callback gets Buffers of `callout.buffer_callback`, of which other libraries make arrays by DLPack or
-            the CUDA array interface, and may return arrays on the device. For calls that are not ordered; taps send copies.
+            while many programs are queued: see docs/hangs.md. `zero_copy`, `numpy_only` and `memory="device"` imply
+            "numpy", even if `callout.config.args` is "jax".
+        memory: where the arguments are: in "host" memory, or in the memory of the "device", which on CPU is the same.
+            On CUDA, with "device", the callback gets Buffers of `callout.buffer_callback`, which other libraries read
+            by DLPack or the CUDA array interface, and may return arrays on the device. Only for calls that are not
+            ordered; taps send copies.
         device_index: the device whose callback runs when the operands are sharded over several.
-        name: what errors, counters and logs call it; the function's qualified name if None.
+        name: the callback's name in errors, counters and logs; None for the function's qualified name.
 
     Returns:
-        A callable with the settings, which every function of Callout that takes a callback understands.
+        A callable with the settings, for every function of Callout that takes a callback.
 
     Raises:
-        TypeError: `fn` is not callable, or `name` no str.
-        ValueError: another value of `args` or `memory`; a `device_index` that is no integer or negative; `zero_copy` with
+        TypeError: `fn` is not callable, or `name` is no str.
+        ValueError: an unknown `args` or `memory`; `device_index` is no integer or negative; `zero_copy` with
             `args="jax"`.
 
     Example:
@@ -120,7 +123,7 @@ def options(
         device_index = check_index("callout.options: device_index", device_index)
     if name is not None and not isinstance(name, str):
         raise TypeError(f"callout.options: name must be a str, got {name!r}")
-    told: dict[str, Any] = {
+    given: dict[str, Any] = {
         "zero_copy": zero_copy,
         "numpy_only": numpy_only,
         "args": args,
@@ -129,7 +132,7 @@ def options(
         "name": name,
     }
     plain, inner = _as_told(fn)
-    chosen = dataclasses.replace(inner, **{option: value for option, value in told.items() if value is not None})
+    chosen = dataclasses.replace(inner, **{option: value for option, value in given.items() if value is not None})
     if chosen.zero_copy and chosen.args == "jax":
         raise ValueError('callout.options: zero_copy=True needs args="numpy": a jax.Array keeps its memory')
     if not callable(fn):
@@ -138,7 +141,7 @@ def options(
 
 
 def split(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Options]:
-    """Returns the plain function and its options, all of which are decided. Every eager call asks: 0.2 us for a function."""
+    """Returns the plain function and its options with defaults filled in. Every eager call pays for this: 0.2 us."""
     if type(fn) is types.FunctionType:
         return fn, _DEFAULT_NUMPY if config.args == "numpy" else _DEFAULT_JAX
     plain, chosen = _as_told(fn)
@@ -151,7 +154,7 @@ def split(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Options]:
 
 
 def with_args(fn: Callable[..., Any], args: Literal["numpy", "jax"]) -> Callable[..., Any]:
-    """Returns a callable that gets arrays of that kind, whatever `config.args` says; `fn` itself where it would."""
+    """Returns a callable that gets arrays of this kind, independent of `config.args`; `fn` itself if it does already."""
     if split(fn)[1].args == args:
         return fn
     plain, chosen = _as_told(fn)
@@ -159,7 +162,7 @@ def with_args(fn: Callable[..., Any], args: Literal["numpy", "jax"]) -> Callable
 
 
 def _as_told(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Options]:
-    """Returns the plain function and what `options` was told of it."""
+    """Returns the plain function and its explicit options."""
     if isinstance(fn, FunctionWithOptions):
         return fn.function, fn.options
     if isinstance(fn, functools.partial):

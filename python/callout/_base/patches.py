@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Callout replaces in JAX: one table, also in docs/patches.md.
+"""The table of all functions that Callout replaces in JAX; docs/patches.md shows it, too.
 
-`import callout` replaces nothing. The first program that needs a patch puts it there, as `ensure` says, and its switch in
-`callout.config` keeps it out or takes it away again. A patch is made of hooks (python/src/hook.cc) in the place of JAX's
-functions: what has nothing of Callout's goes on to the original, without a frame of ours.
+`import callout` replaces nothing. The first program that needs a patch installs it by `ensure`; a switch in
+`callout.config` prevents or removes the patch. A patch consists of hooks (python/src/hook.cc) in the places of JAX's
+functions. A hook forwards calls that do not concern Callout to the original, without a frame of Callout's in
+tracebacks.
 
-A new patch has a line in `TABLE`, its `Places` in its home's `hooked()`, and an `ensure` where programs that need it are
-traced.
+A new patch needs a line in `TABLE`, its `Places` in its home's `hooked()`, and an `ensure` where programs that need it
+are traced.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ class Patch:
     """Describes a patch: a line of the table."""
 
     name: str
-    setting: str  # its switch
-    home: str  # the module whose `hooked()` says where it goes
+    setting: str  # the switch in `callout.config`
+    home: str  # the module whose `hooked()` returns the places
     replaces: str
-    what: str  # what it does
-    when: str  # what installs it
-    without: str  # what is lost without it
+    what: str  # the patch's effect
+    when: str  # the event that installs the patch
+    without: str  # the loss without the patch
     first_jax: tuple[int, ...] = (0, 10, 2)
-    last_jax: tuple[int, ...] | None = None  # None: the newest too
+    last_jax: tuple[int, ...] | None = None  # None: no upper limit
 
     def fits(self, version: tuple[int, ...]) -> bool:
-        """Tells whether this JAX needs it. `last_jax` (0, 11) is the last one of 0.11."""
+        """Returns whether this JAX needs the patch. `last_jax` (0, 11) includes every version 0.11.x."""
         return version >= self.first_jax and (self.last_jax is None or version[: len(self.last_jax)] <= self.last_jax)
 
 
@@ -62,7 +63,8 @@ TABLE = {
             replaces="`set_output_runtime_token`, `set_token_result`, `get_token_input` and `block_until_ready` of JAX's "
             "`RuntimeTokenSet`",
             what="`barrier_wait` knows the programs of all threads; a failed ordered program does not fail those after it",
-            when="a program with a tap, a debug callback, an io callback or a progress bar is traced or read",
+            when="a program with a tap, a flag, a host value, a debug callback, an io callback or a progress bar is "
+            "traced or read",
             without="`barrier_wait` waits for the calling thread's programs only; after a failed ordered program the next "
             "one fails with its error",
         ),
@@ -72,7 +74,8 @@ TABLE = {
             home="_callbacks.fast_path",
             replaces="the function that decides which programs C++ dispatches",
             what="programs whose effects are Callout's and unordered are dispatched as fast as those without effects",
-            when="a program with a tap, a debug callback, an io callback or a progress bar is traced or read",
+            when="a program with a tap, a flag, a host value, a debug callback, an io callback or a progress bar is "
+            "traced or read",
             without="dispatching such a program takes about 50 us more",
         ),
         Patch(
@@ -119,7 +122,7 @@ TABLE = {
             "that splits a `scan` inside `jax.checkpoint`",
             what="in the gradient of a loop, taps and callbacks that do not depend on the loop run once a step, as they do "
             "without the gradient",
-            when="a tap, a debug callback, an io callback or a progress bar is traced",
+            when="a tap, a flag, a host value, a debug callback, an io callback or a progress bar is traced",
             without="in the gradient of a loop, such callbacks run once before the loop, as JAX's do",
         ),
         Patch(
@@ -137,10 +140,10 @@ TABLE = {
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Names a function of JAX's, an attribute of a class or module or a value of a mapping, and has its hook's parts.
+    """Names a function of JAX's, an attribute of a class or module or a value of a mapping, with the parts of its hook.
 
-    `before(original, *args)`: its answer is the result, unless that is NotImplemented. `after(result, *args)`.
-    `failed(exception, *args)`: the exception stays unless it raises another.
+    `before(original, *args)` returns the result, or NotImplemented to call the original. `after(result, *args)` runs
+    behind the original. `failed(exception, *args)` runs if the original raises, and may raise another exception.
     """
 
     holder: Any
@@ -150,11 +153,11 @@ class Place:
     failed: Callable[..., Any] | None = None
 
     def get(self) -> Any:
-        """Returns what is there now."""
+        """Returns the function that is in the place now."""
         return self.holder[self.key] if hasattr(self.holder, "__setitem__") else getattr(self.holder, self.key)
 
     def put(self, function: Any) -> None:
-        """Puts a function there."""
+        """Puts a function into the place."""
         if hasattr(self.holder, "__setitem__"):
             self.holder[self.key] = function
         else:
@@ -169,24 +172,24 @@ class Place:
         return ""
 
     def is_inherited(self, function: Any) -> bool:
-        """Tells whether a class has `function` from another class."""
+        """Returns whether a class inherits `function` from another class."""
         return any(vars(base).get(self.key) is function for base in getattr(self.holder, "__mro__", ())[1:])
 
 
 class _Installed:
-    """Holds one hook in its place."""
+    """An installed hook."""
 
     def __init__(self, place: Place):
         self.place = place
         there = place.get()
-        # That of another copy of this module is replaced: there is one layer.
+        # Replace a hook of another copy of this module, so that hooks never stack.
         self.original = getattr(there, "callout_original", there)
         parts = {"before": place.before, "after": place.after, "failed": place.failed}
         self.hook = _ext.Hook(self.original, **parts, place=place.name())
         place.put(self.hook)
 
     def remove(self) -> bool:
-        """Puts the original back; false, and without effect any more, where somebody has wrapped the hook since."""
+        """Restores the original. Returns False, and only disables the hook, if other code has wrapped the hook since."""
         self.hook.active = False
         if self.place.get() is not self.hook:
             return False
@@ -204,7 +207,7 @@ _hooks: dict[str, list[_Installed]] = {}
 
 
 def ensure(*names: str) -> None:
-    """Installs patches, unless they are there, are switched off or are not for this JAX.
+    """Installs patches, unless they are installed, switched off or not for this JAX.
 
     **Thread-safe.**
     """
@@ -231,13 +234,13 @@ def switch(name: str, enabled: bool) -> None:
 
 
 def installed() -> tuple[str, ...]:
-    """Returns the names of the patches that are there and active."""
+    """Returns the names of the patches that are installed and active."""
     with _lock:
         return tuple(filter(is_installed, TABLE))
 
 
 def is_installed(name: str) -> bool:
-    """Tells whether a patch is there and active."""
+    """Returns whether a patch is installed and active."""
     return any(one.hook.active for one in tuple(_hooks.get(name, ())))
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for programs: those with effects by their tokens, others by trivial programs that XLA runs after them.
+"""Waits for programs: with effects by their tokens, others by trivial programs that XLA runs after them.
 
-XLA runs the programs that one thread dispatches to one device in turn, and those over several devices of a platform one
-after the other, whoever dispatched them. A trivial program on each device and one over all devices of a platform end after
-what came before.
+XLA runs programs that one thread dispatches to one device in their order, and programs over several devices of a
+platform one after the other. So a trivial program on each device, and one over all devices of a platform, end after the
+earlier programs.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from . import tokens
 from .tokens import OWN, Wait
 
 SEVERAL_DEVICES = "programs over several devices"
-GRACE_S = 0.05  # beyond the time limit, to find out what is done
+GRACE_S = 0.05  # beyond the time limit, to find out which programs have ended
 
 
 def _compile(sharding: jax.sharding.Sharding, length: int) -> Callable[[], jax.Array]:
     def callout_barrier() -> jax.Array:
         return jax.lax.full((length,), 0, np.int32)
 
-    # Compiled ahead of time: a jitted function compiles again after jax.clear_caches() and under other settings.
+    # The program is compiled ahead of time, because a jitted function would compile again after jax.clear_caches() and
+    # under other settings.
     compiled: Any = jax.jit(callout_barrier, out_shardings=sharding).lower().compile()
     return compiled  # type: ignore[no-any-return]
 
 
 class _Trivial:
-    """Has the trivial programs, for one set of devices. They have no arguments, so no transfer guard stops them."""
+    """Holds the trivial programs for one set of devices. They have no arguments, so that no transfer guard stops them."""
 
     def __init__(self, devices: Sequence[jax.Device]):
         self.devices = devices
@@ -55,7 +56,7 @@ _has_ended = False
 
 
 def _get_trivial() -> _Trivial | None:
-    """Returns None while nobody has used a backend. Two threads may compile at once; one's programs are kept."""
+    """Returns the trivial programs, or None if no backend has started. Two threads may compile at once; one's are kept."""
     global _trivial
     devices = _jax_compat.devices_in_use()
     if not devices or _has_ended:
@@ -67,14 +68,14 @@ def _get_trivial() -> _Trivial | None:
 
 
 def _apart(make: Callable[[], _Trivial]) -> _Trivial:
-    """Makes it where JAX knows of nothing that the caller is in: a mesh, a trace, `compute_on`. Those are of its thread."""
+    """Makes the programs in a new thread, without the mesh, trace or `compute_on` that JAX keeps in the caller's thread."""
     made: list[_Trivial] = []
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
             made.append(make())
-        except BaseException as error:  # noqa: BLE001 - the caller's
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller
             failed.append(error)
 
     is_done = _ext.call_with_timeout(run, math.inf)
@@ -86,7 +87,7 @@ def _apart(make: Callable[[], _Trivial]) -> _Trivial:
 
 
 def prepare() -> None:
-    """Compiles the trivial programs, the first time: about 0.1 s that no time limit should count."""
+    """Compiles the trivial programs at the first call: about 0.1 s, which no time limit should include."""
     _get_trivial()
 
 
@@ -97,7 +98,7 @@ def forget_trivial() -> None:
 
 
 def end() -> None:
-    """Releases them for good: executables must not outlive JAX's clean-up at exit. Nothing is waited for from now on."""
+    """Releases the trivial programs for good, because executables must not outlive JAX's exit. Later waits do nothing."""
     global _has_ended
     _has_ended = True
     forget_trivial()
@@ -105,7 +106,7 @@ def end() -> None:
 
 def _launch(programs: Sequence[Callable[[], jax.Array]]) -> list[Any]:
     if programs and _jax_compat.jit_is_disabled():
-        with jax.disable_jit(False):  # compiled programs refuse to run without
+        with jax.disable_jit(False):  # compiled programs do not run under disable_jit
             return _launch(programs)
     try:
         return [program() for program in programs]
@@ -133,7 +134,7 @@ def _wait(results: Sequence[Any]) -> None:
 
 
 def _wait_in_time(waits: list[Wait], seconds: float) -> list[str]:
-    """Returns the names of the waits that take longer. A thread that waits for one of them is left to itself."""
+    """Returns the names of the waits that take longer than `seconds`. The threads of these waits keep waiting."""
     left = list(waits)
     late = False
 
@@ -145,12 +146,12 @@ def _wait_in_time(waits: list[Wait], seconds: float) -> list[str]:
     if not waits or _ext.call_with_timeout(run, max(seconds, GRACE_S)):
         return []
     late = True
-    remaining = list(left)  # the first one is late; what comes after it may be done
+    remaining = list(left)  # the first wait is late; later ones may have ended
     return [name() for name, _ in remaining[:1]] + _not_done(remaining[1:])
 
 
 def _not_done(waits: list[Wait]) -> list[str]:
-    """Returns the names of the waits that do not end at once. Each gets a thread, since a token can only be waited for."""
+    """Returns the names of the waits that do not end at once. Each gets a thread, because a token cannot be polled."""
     done: list[int] = []
     ended = threading.Semaphore(0)
 
@@ -169,7 +170,7 @@ def _not_done(waits: list[Wait]) -> list[str]:
 
 
 def wait_for_programs(timeout: float | None) -> list[str]:
-    """Waits for the programs that the barrier covers; the names of those that are not done after `timeout` seconds."""
+    """Waits for the programs that the barrier covers. Returns the names of those that run after `timeout` seconds."""
     trivial = _get_trivial()
     if timeout is None:
         results = _run_on_each_device(trivial)
@@ -179,8 +180,8 @@ def wait_for_programs(timeout: float | None) -> list[str]:
         return []
     deadline = time.monotonic() + timeout
     waits = [*tokens.pending(), (lambda: SEVERAL_DEVICES, lambda: _run_over_all_devices(trivial))]
-    # XLA admits 32 programs a device, and dispatching another waits. That must be this thread's last step, because the
-    # order of its programs is what counts; so another thread has to find room first.
+    # XLA admits 32 programs for each device, and dispatching another one blocks. This thread must dispatch the trivial
+    # programs itself, behind its other programs, so it does so last, and another thread first waits for room.
     waits.append((lambda: OWN, lambda: _wait(_run_on_each_device(trivial))))
     outstanding = list(dict.fromkeys(_wait_in_time(waits, timeout)))
     if OWN in outstanding:

@@ -9,19 +9,19 @@ from typing import Any
 
 
 class PublicModule(types.ModuleType):
-    """A module whose `dir` leaves out what it imports."""
+    """A module whose `dir` leaves out imported names."""
 
     def __dir__(self) -> list[str]:
         return sorted({*self.__all__, *(name for name in vars(self) if name.startswith("__"))})
 
 
 class CallableModule(PublicModule):
-    """A module that has a function of its own name, and does what that function does."""
+    """A module that can be called like the function of its own name."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
 
 
 def publish(name: str, kind: type[PublicModule] = PublicModule) -> None:
-    """Makes the module of that name one of this kind. It says in `__all__` what is its own."""
+    """Makes the module of this name one of this kind. Its `__all__` lists its own names."""
     sys.modules[name].__class__ = kind

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions with a function `reset` beside them, as type checkers know them."""
+"""Types for functions that have a function `reset` as an attribute."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Resettable(Protocol[P, R_co, Q]):
-    """Describes a function with an attribute `reset`, which begins anew what the function counts or notes."""
+    """The type of a function with an attribute `reset`, which resets the function's counts or notes."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     def reset(self, *args: Q.args, **kwargs: Q.kwargs) -> None: ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX's runtime tokens: those of all threads for the barrier, and no failed ones left behind by our ordered effects.
+"""Finds JAX's runtime tokens of all threads for the barrier, and drops failed tokens of Callout's ordered effects.
 
 JAX keeps, in each thread, the newest token of each device and of each ordered effect in two dicts of a thread-local
 `RuntimeTokenSet`. Nothing public lists the dicts of other threads, so four methods of that class are hooked: one remembers
@@ -19,11 +19,11 @@ from .patches import Place
 OWN = "programs that this thread has dispatched"
 MAX_ENDED_THREADS = 16
 
-Wait = tuple[Callable[[], str], Callable[[], None]]  # its name, for the thread that waits, and the wait
+Wait = tuple[Callable[[], str], Callable[[], None]]  # (name for the thread that waits, wait)
 
 
 class _Life:
-    """Ends with the thread that made it."""
+    """An object that dies with the thread that made it."""
 
 
 class _Dispatched:
@@ -59,14 +59,14 @@ _sweeping = threading.Lock()
 
 
 def has_failed(token: Any) -> bool:
-    """Waits for a program's end. How it ended is for whoever uses its results, and for JAX's barrier: they raise it."""
+    """Waits for a program's end, and returns whether it failed. Using its results, or JAX's barrier, raises the error."""
     result: Any = token.result if isinstance(token, _ext.ProgramEnd) else None
     if result is not None and not result.is_deleted():
         try:
             result.block_until_ready()
         except Exception:  # noqa: BLE001
             if not result.is_deleted():
-                return True  # a ProgramEnd's own method raises once, which is left to JAX's barrier
+                return True  # without the ProgramEnd's own method, which raises once, in JAX's barrier
     try:
         token.block_until_ready()
     except Exception:  # noqa: BLE001
@@ -86,9 +86,9 @@ def _remember(token_set: Any) -> None:
 
 
 def _sweep_ended_threads() -> None:
-    """Forgets threads that ended, each when its programs have, so that short-lived threads do not fill the memory.
+    """Drops the records of ended threads whose programs have ended, so that short-lived threads do not fill the memory.
 
-    A token can only be waited for, so another thread does: one at most, and only if no barrier did it for long.
+    A token cannot be polled, so one other thread waits for the tokens, if no barrier has run for a while.
     """
     ended = [record for record in list(_threads.values()) if record.life() is None]
     if len(ended) <= MAX_ENDED_THREADS or not _sweeping.acquire(blocking=False):
@@ -105,14 +105,14 @@ def _sweep_ended_threads() -> None:
 
 
 def pending() -> list[Wait]:
-    """Returns what to wait for so that no program with effects is left which any thread dispatched before, with names."""
+    """Returns the waits, with names, for all programs with effects that any thread has dispatched."""
     if _jax_compat.runtime_token_set() is None:
         return [(lambda: OWN, _jax_compat.wait_for_all_effects)]
     return [(record.name, record.wait) for record in _dispatched()]
 
 
 def wait_for_pending() -> None:
-    """Waits for all of that."""
+    """Waits for all programs of `pending`."""
     if _jax_compat.runtime_token_set() is None:
         _jax_compat.wait_for_all_effects()
         return
@@ -121,12 +121,12 @@ def wait_for_pending() -> None:
 
 
 def _dispatched() -> list[_Dispatched]:
-    _remember(_jax_compat.runtime_token_set())  # programs from before the hooks were there
+    _remember(_jax_compat.runtime_token_set())  # includes programs from before the hooks
     return list(_threads.values())
 
 
 def _forget_failed(token_set: Any, effect: Any) -> None:
-    """Drops the token of the last program with `effect`, and the tokens of its devices, if it failed."""
+    """If the last program with `effect` failed, drops its token and the tokens of its devices."""
     token = token_set.current_tokens.get(effect)
     if not hasattr(token, "block_until_ready") or not has_failed(token):
         return
@@ -137,7 +137,7 @@ def _forget_failed(token_set: Any, effect: Any) -> None:
 
 
 def _marks() -> dict[Any, list[tuple[Any, Any]]]:
-    """Returns, by ordered effect of ours, the devices of this thread's last program with it, and their tokens."""
+    """Returns, for each ordered effect of Callout, the devices and tokens of this thread's last program with the effect."""
     marks: dict[Any, list[tuple[Any, Any]]] | None = getattr(_local, "marks", None)
     if marks is None:
         marks = _local.marks = {}
@@ -145,7 +145,7 @@ def _marks() -> dict[Any, list[tuple[Any, Any]]]:
 
 
 def remember(outputs: dict[Any, Any]) -> None:
-    """Remembers this thread, which has put something into its dict of devices' tokens."""
+    """Registers this thread, whose dict of device tokens is no longer empty."""
     if getattr(_local, "outputs", None) is not outputs:
         _remember(_jax_compat.runtime_token_set())
 
@@ -162,7 +162,7 @@ def _after_set_result(_: Any, token_set: Any, eff: Any, token: Any) -> None:
 
 def _before_get_input(_original: Any, token_set: Any, eff: Any, *_: Any) -> Any:
     if eff in _jax_compat.own_ordered_effects:
-        _forget_failed(token_set, eff)  # waits for the effect's last program, as JAX's own method does
+        _forget_failed(token_set, eff)  # waits for the effect's last program, like JAX's own method
     return NotImplemented
 
 
@@ -173,7 +173,7 @@ def _when_wait_failed(error: BaseException, token_set: Any) -> None:
 
 
 def hooked() -> list[Place]:
-    """Returns the methods."""
+    """Returns the methods that are hooked."""
     token_set = _jax_compat.runtime_token_set()
     if token_set is None:
         return []

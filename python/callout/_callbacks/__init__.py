@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines the functions that users call: callbacks with results, taps, checks, watches, and transforms of functions."""
+"""The functions that users call: callbacks with results, taps, checks, watches, and transforms of functions."""

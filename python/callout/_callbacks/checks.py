@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.error_if`, `callout.warn_if` and `callout.check` look at a predicate inside of a program, where it lies.
+"""`callout.error_if`, `callout.warn_if` and `callout.check` read a predicate inside of a program without copying it.
 
-A check says which element of which lane was wrong. The fields of its text stand for values, and for the place where the
-predicate is wrong.
+A failed check reports the lane and the index of the first wrong element. Fields in its text stand for values, and for
+lane, index, step and device.
 """
 
 from __future__ import annotations
@@ -32,32 +32,34 @@ _ON_ERROR = ("default", "raise", "warn", "off", "nan")
 def error_if(
     x: T, pred: Any, text: str, /, *values: Any, step: Any = None, on_error: OnError = "default", **named: Any
 ) -> T:
-    """Returns `x`, and fails the program if any element of `pred` is true; takes the place of `equinox.error_if`.
+    """Returns `x`, and fails the program if any element of `pred` is true. It can replace `equinox.error_if`.
 
-    The predicate is read where it lies while the program runs: there is no branch, no copy, and Python is not involved. The
-    error is a `callout.CheckError`, at every call, and tells the text, lane, index, step, device and the line of this call.
-    Under `vmap` it is one look for the whole batch; in a cond or a while loop under `vmap`, lanes that are not there do not
-    count. `x` may be differentiated: its primal values are checked. It is checked whether `x` is used or not. In a jit over
-    several devices each looks at its own shard. On a GPU the error may arrive at the next tap, check or barrier.
+    The predicate is read in place while the program runs, without a branch, a copy or Python. The error is a
+    `callout.CheckError`, at every call, and contains the text, lane, index, step, device and the line of this call.
+    Under `vmap` one check reads the whole batch; in a cond or a while loop under `vmap`, lanes that do not take the
+    branch or have left the loop do not count. `x` may be differentiated: its primal values are checked. The check runs
+    even if the returned `x` is unused. In a jit over several devices each checks its own shard. On a GPU the error may
+    arrive at the next tap, check or barrier.
 
     Args:
         x: a pytree.
         pred: booleans of any shape.
-        text: what is to be said, with fields as for `str.format`: `{value}`: `x`, or `values` that no field shows by
-            number; `{0}`, `{name}`: one of the values; `{lane}` (-1 where the predicate is the same for all), `{index}`,
-            `{step}`, `{device}`, `{run}`, `{time}`: of the place where the predicate is true. Of a value of the predicate's
-            shape the element there is shown, of others all of the lane's.
-        *values: arrays, numbers, or objects to be formatted now.
-        step: an integer scalar, the step that is reported. Default: how often the check was reached before.
-        on_error: "raise"; "warn": log a warning, at the 1st, 2nd, 4th, ... time; "off": do nothing; "nan": `x` is NaN where
-            the predicate has any true element, and the program goes on; "default": what `callout.config.checks` says.
+        text: the message, with fields as for `str.format`: `{value}`: `x`, or `values` that no field shows by number;
+            `{0}`, `{name}`: one of the values; `{lane}` (-1 if the predicate is the same for all lanes), `{index}`,
+            `{step}`, `{device}`, `{run}`, `{time}`: where the predicate is true. If a value has the predicate's shape,
+            its element at this index is shown, otherwise all of the lane's elements.
+        *values: arrays and numbers; other objects are formatted during tracing.
+        step: an integer scalar, the step that is reported. By default the number of earlier runs of the check.
+        on_error: "raise"; "warn": log a warning, at the 1st, 2nd, 4th, ... time; "off": do nothing; "nan": return NaN
+            for `x` if any element of the predicate is true, and let the program go on; "default": the value of
+            `callout.config.checks`.
         **named: as `values`, by name.
 
     Returns:
-        `x` itself; NaN with `on_error="nan"` where the predicate has any true element.
+        `x` itself; NaN with `on_error="nan"` if any element of the predicate is true.
 
     Raises:
-        TypeError: a predicate that is not boolean, a mutable array that is to be NaN.
+        TypeError: the predicate is not boolean, or a mutable array would become NaN.
         ValueError: a field that there is not, a value that the text does not use.
         CheckError: (from the running program) an element of `pred` is true.
 
@@ -87,12 +89,12 @@ def error_if(
 
 
 def warn_if(x: T, pred: Any, text: str, /, *values: Any, step: Any = None, **named: Any) -> T:
-    """Does what `error_if` does, but logs a warning, at the 1st, 2nd, 4th, 8th, ... time that the predicate is true.
+    """Returns `x`, and logs a warning at the 1st, 2nd, 4th, 8th, ... time that `pred` is true; otherwise like `error_if`.
 
     Args:
         x: a pytree.
         pred: booleans of any shape.
-        text: what is to be said, as in `error_if`.
+        text: the message, as in `error_if`.
         *values: as in `error_if`.
         step: as in `error_if`.
         **named: as `values`, by name.
@@ -115,14 +117,14 @@ def warn_if(x: T, pred: Any, text: str, /, *values: Any, step: Any = None, **nam
 
 
 def check(pred: Any, text: str, /, *values: Any, step: Any = None, on_error: OnError = "default", **named: Any) -> None:
-    """Fails the program unless all of `pred` is true: `error_if` the other way round, as `checkify.check` has it.
+    """Fails the program unless all elements of `pred` are true, like `checkify.check`; otherwise like `error_if`.
 
     Args:
         pred: booleans of any shape, all of which must be true.
-        text: what is to be said, as in `error_if`. There is no `x`.
-        *values: what the text's fields show, as in `error_if`.
+        text: the message, as in `error_if`, but without an `x`.
+        *values: values for the text's fields, as in `error_if`.
         step: as in `error_if`.
-        on_error: as in `error_if`; there is no value that "nan" could replace.
+        on_error: as in `error_if`, but "nan" is not allowed, because no value could become NaN.
         **named: as `values`, by name.
 
     Raises:
@@ -183,11 +185,11 @@ def _check(
     if mode == "off":
         return
     if isinstance(pred, np.ndarray) and not pred.any():
-        return  # of constants
+        return  # a constant predicate that never fails
     elementwise = tuple(np.shape(array) == pred.shape for array in fields.arrays)
-    said = CheckText(fields.format, user_line(), mode == "raise", elementwise, step is not None)
+    check = CheckText(fields.format, user_line(), mode == "raise", elementwise, step is not None)
     steps = [] if step is None else [check_step(step)]
-    bind_check(said, [pred, *fields.arrays, *steps])
+    bind_check(check, [pred, *fields.arrays, *steps])
 
 
 def _nan_if(x: T, pred: Any, text: str) -> T:
@@ -206,16 +208,16 @@ def _nan_if(x: T, pred: Any, text: str) -> T:
     return result
 
 
-# The core tells these values of every failure; {time} takes strftime's specifications.
+# The core fills these fields in at every failure; {time} takes strftime's specifications.
 OF_THE_PLACE = ("lane", "index", "step", "device", "run", "time")
 
-# src/sinks/inspectors/check.cc, which counts the predicate among the operands.
+# The limits of src/sinks/inspectors/check.cc, less one array for the predicate.
 _MOST_BYTES = 1 << 16
 _MOST_ARRAYS = (1 << 10) - 1
 
 
 class Fields:
-    """The fields of a text, as they are resolved: `format` is the text with numbers of `arrays` in their place."""
+    """Resolves the fields of a text: in `format`, indices of `arrays` replace the fields."""
 
     def __init__(self, where: str, text: str, values: Sequence[Any], named: Mapping[str, Any], x: Any):
         if not isinstance(text, str):
@@ -262,7 +264,7 @@ class Fields:
         raise ValueError(f"{self._where}: the text {self._text!r} has a field {field!r}; there are {known}")
 
     def _checked_value(self, rest: str, spec: str) -> str:
-        """Shows the values without a name if no field shows them by number, else `x`; never a value with a name."""
+        """Writes {value}: the values without a name if no field shows them by number, else `x`; never a named value."""
         if self._values and not self._is_numbered:
             self._used |= set(range(len(self._values)))
             if len(self._values) == 1:
@@ -277,7 +279,7 @@ class Fields:
 
     def _shown(self, key: Any, value: Any, rest: str, spec: str) -> str:
         leaves = jax.tree.leaves(value)
-        if len(leaves) == 1 and not is_array_like(leaves[0]):  # it cannot enter a program, and is what it is
+        if len(leaves) == 1 and not is_array_like(leaves[0]):  # the object cannot enter a program, and is formatted now
             try:
                 shown = format(leaves[0], spec)
             except (TypeError, ValueError) as error:
@@ -296,7 +298,7 @@ class Fields:
         )
 
     def _check(self) -> None:
-        """Raises ValueError for what the core cannot write."""
+        """Raises ValueError for fields that the core cannot write."""
         size = len(self.format.encode())
         if size > _MOST_BYTES:
             raise ValueError(f"{self._where}: the text must have at most {_MOST_BYTES} bytes, got {size}")
@@ -311,7 +313,7 @@ class Fields:
 
 
 def _whole_bytes(value: Any) -> Any:
-    """Returns elements of less than a byte as such of one, or of four."""
+    """Widens elements of less than a byte to one byte, or to four."""
     dtype = jax.numpy.result_type(value)
     if dtype.name not in _ext.SUB_BYTE_BITS:
         return value
@@ -325,7 +327,7 @@ def _whole_bytes(value: Any) -> Any:
 
 
 def user_line() -> str:
-    """Tells where the caller stands: "file.py:12 in f"."""
+    """Returns the user's line that calls Callout: "file.py:12 in f"."""
     frame: Any = sys._getframe(1)
     ours = __name__.partition(".")[0]
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == ours:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.debug_callback` and `callout.debug_print`."""
+"""`callout.debug_callback` and `callout.debug_print` replace `jax.debug.callback` and `jax.debug.print`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.tree_util import PyTreeDef
+from jax.tree_util import PyTreeDef, tree_flatten
 
-from .. import _jax_compat
 from .._base import options
-from .._base.arguments import as_leaves, is_array_like, shown_tracer, warn
-from .._primitives import lanes as _lanes  # noqa: F401 - it has debug_p's batching rule
-from .._primitives.call import call_one
+from .._base.arguments import is_array_like, shown_tracer, warn
+from .._primitives import lanes as _lanes  # noqa: F401 - registers debug_p's batching rule
 from .._primitives.debug import debug_p
-from .._targets.function_targets import call_target, callback_for_one_call, function_name
+from .._primitives.eager import perform
+from .._targets.function_targets import call_target, function_name
 
 _NOTHING: PyTreeDef = jax.tree.structure(())
 
 
 def _with_static_arguments(callback: Callable[..., Any], tree: PyTreeDef, leaves: Sequence[Any]) -> Any:
-    """Returns a function of the array leaves alone. Strings and other objects cannot enter a program: they stay outside."""
+    """Returns a function of the array leaves alone, which holds the strings and other objects, as no program can."""
     fn, chosen = options.split(callback)
     fixed = [None if is_array_like(leaf) else leaf for leaf in leaves]
     places = [i for i, leaf in enumerate(leaves) if is_array_like(leaf)]
@@ -43,7 +42,7 @@ def _with_static_arguments(callback: Callable[..., Any], tree: PyTreeDef, leaves
 
 
 def _bind(callback: Any, args: Sequence[Any], kwargs: Mapping[str, Any], ordered: bool, partitioned: bool) -> None:
-    leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
+    leaves, tree = tree_flatten((tuple(args), dict(kwargs)))
     arrays = [leaf for leaf in leaves if is_array_like(leaf)]
     if len(arrays) < len(leaves):
         if isinstance(callback, str):
@@ -54,18 +53,9 @@ def _bind(callback: Any, args: Sequence[Any], kwargs: Mapping[str, Any], ordered
             )
         callback = _with_static_arguments(callback, tree, leaves)
         tree = jax.tree.structure((tuple(arrays), {}))
-    if _jax_compat.happens_now(arrays):
-        one = callback_for_one_call(callback, tree, _NOTHING, _jax_compat.x64_enabled(), ignore_result=True)
-        if one is not None:
-            call_one(arrays, *one, (), ordered=bool(ordered))
-            return
     target = call_target(callback, tree, _NOTHING, ignore_result=True)
-    debug_p.bind(
-        *as_leaves("callout.debug_callback", arrays),
-        target=target,
-        ordered=bool(ordered),
-        partitioned=bool(partitioned),
-    )
+    params = {"target": target, "ordered": bool(ordered), "partitioned": bool(partitioned)}
+    perform(debug_p, "callout.debug_callback", arrays, None, params)
 
 
 def debug_callback(
@@ -75,17 +65,20 @@ def debug_callback(
     partitioned: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Calls `callback` for what it shows, and changes nothing of the program; the drop-in for `jax.debug.callback`.
+    """Calls `callback` for its side effect, such as printing; a replacement of `jax.debug.callback`.
 
-    Survives `grad` (primal values), `vmap` (one call a lane), remat (again where values are computed again) and control
-    flow. Arguments, thread and errors are as in `pure_callback`; what it returns is ignored.
+    The call does not change the program's results. It works under `grad` (primal values), `vmap` (one call for each
+    lane), remat (a further call if values are computed again) and control flow. Arguments, thread and errors are as in
+    `pure_callback`; the callback's result is ignored.
 
     Args:
-        callback: a Python function (plain, or from `callout.options`), or the name of a registered callback. If left out, a
-            function that takes callback, args and kwargs is returned, which keeps the settings apart from them.
+        callback: a Python function (plain, or from `callout.options`), or the name of a registered callback. Without
+            it, `debug_callback` returns a function of callback, args and kwargs, so that kwargs may have the settings'
+            names.
         *args: pytrees of arrays; leaves that are not arrays or numbers are passed as they are.
-        ordered: call in program order, also among other ordered callbacks and taps and over successive programs.
-        partitioned: in a jit over several devices, call on each device with its shard instead of once with the whole.
+        ordered: call in program order, together with other ordered callbacks and taps, over successive programs, too.
+        partitioned: in a jit over several devices, call on each device with its shard instead of once with whole
+            arrays.
         **kwargs: as `args`, passed by keyword. Not for registered names.
 
     Returns:
@@ -93,7 +86,7 @@ def debug_callback(
 
     Raises:
         TypeError: `callback` is neither callable nor a name, or there are arguments without it.
-        UnboundNameError: nobody registered the name.
+        UnboundNameError: the name is not registered.
 
     Example:
         >>> @jax.jit
@@ -114,14 +107,14 @@ def debug_callback(
 
 
 def _call_later(ordered: bool, partitioned: bool, callback: Any, /, *args: Any, **kwargs: Any) -> None:
-    # `ordered` and `partitioned` among kwargs are the callback's own here.
+    # Here, `ordered` and `partitioned` in kwargs belong to the callback.
     if not callable(callback) and not isinstance(callback, str):
         raise TypeError(f"callout.debug_callback: the first argument must be callable, got {callback!r}")
     _bind(callback, args, kwargs, ordered, partitioned)
 
 
 class _FormatChecker(string.Formatter):
-    """Formats nothing, and complains about arguments that the format does not use."""
+    """Checks a format without formatting: arguments that the format does not use are an error."""
 
     def format_field(self, value: Any, format_spec: str) -> str:  # noqa: ARG002
         return ""
@@ -144,7 +137,7 @@ def _has_placeholders(fmt: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _printer(fmt: str, print_options: tuple[tuple[str, Any], ...]) -> options.FunctionWithOptions:
-    """Returns the function that prints; one a format, so that equal prints are equal programs."""
+    """Returns the function that prints: one for each format, so that equal prints make equal programs."""
     placeholders = _has_placeholders(fmt)
 
     def write(*args: Any, **kwargs: Any) -> None:
@@ -153,7 +146,7 @@ def _printer(fmt: str, print_options: tuple[tuple[str, Any], ...]) -> options.Fu
         sys.stdout.write(text + "\n")
 
     shown = fmt if len(fmt) <= 40 else fmt[:37] + "..."
-    # What a cheap program prints is there when its call returns, as with JAX.
+    # The call of a cheap program returns after its prints, like in JAX.
     chosen = options.Options(numpy_only=True, name=f"debug_print({shown!r})", may_run_in_caller=True)
     return options.FunctionWithOptions(write, chosen)
 
@@ -166,14 +159,14 @@ def debug_print(
     skip_format_check: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Prints values while the program runs; the drop-in for `jax.debug.print`.
+    """Prints values while the program runs; a replacement of `jax.debug.print`.
 
     Args:
-        fmt: a format string with placeholders, as for `str.format`. If left out, a function that takes fmt, args and
-            kwargs is returned, which keeps the settings apart from them.
-        *args: pytrees of arrays and other objects to be formatted. Arrays are NumPy's when they are.
+        fmt: a format string with placeholders, as for `str.format`. Without it, `debug_print` returns a function of
+            fmt, args and kwargs, so that kwargs may have the settings' names.
+        *args: pytrees of arrays and other objects to be formatted. The format gets NumPy arrays.
         ordered: print in program order, as in `debug_callback`.
-        partitioned: in a jit over several devices, print each device's shard instead of the whole once.
+        partitioned: in a jit over several devices, print each device's shard instead of whole arrays once.
         skip_format_check: do not compare the placeholders with the arguments now.
         **kwargs: as `args`, by name.
 
@@ -181,8 +174,8 @@ def debug_print(
         None; without `fmt`, a function that takes fmt, args and kwargs.
 
     Raises:
-        ValueError: arguments that the format does not use.
-        IndexError, KeyError: placeholders without arguments.
+        ValueError: the format does not use an argument.
+        IndexError, KeyError: a placeholder has no argument.
 
     Example:
         >>> @jax.jit

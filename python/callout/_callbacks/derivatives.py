@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of differentiation that a call carries itself."""
+"""Attaches the user's rules of differentiation to a call."""
 
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -14,32 +14,29 @@ from jax.custom_derivatives import linear_call
 from .._base.arguments import read
 from .._primitives.varying import alike
 
-
-class _Inherited(threading.local):
-    vmap_method: str | None = None
-
-
-_inherited = _Inherited()
+_inherited: ContextVar[str | None] = ContextVar("inherited_vmap_method", default=None)
 
 
 def inherited_vmap_method(vmap_method: str | None, allowed: Sequence[str | None]) -> str | None:
-    """Returns `vmap_method`; or, for a call without one inside a rule, that of the call whose rule it is, if `allowed`."""
-    outer = _inherited.vmap_method
-    return outer if vmap_method is None and outer in allowed else vmap_method
+    """Returns `vmap_method`. Inside a rule, a call without one inherits the method of the rule's call, if `allowed`."""
+    if vmap_method is not None:
+        return vmap_method
+    outer = _inherited.get()
+    return outer if outer in allowed else None
 
 
 def _passing_on(rule: Callable[..., Any], vmap_method: str | None) -> Callable[..., Any]:
-    """Returns `rule`, inside which calls inherit `vmap_method`."""
+    """Wraps `rule` so that calls inside of it inherit `vmap_method`."""
     if vmap_method is None:
         return rule
 
     @functools.wraps(rule)
     def with_method(*args: Any, **constants: Any) -> Any:
-        outer, _inherited.vmap_method = _inherited.vmap_method, vmap_method
+        token = _inherited.set(vmap_method)
         try:
             return rule(*args, **constants)
         finally:
-            _inherited.vmap_method = outer
+            _inherited.reset(token)
 
     return with_method
 
@@ -54,17 +51,18 @@ def call_with_rules(
     transpose: Callable[..., Any] | None = None,
     vmap_method: str | None = None,
 ) -> Any:
-    """Returns `call(*args)`, which knows its derivative.
+    """Returns `call(*args)` with the given rules of differentiation.
 
     Args:
         call: a function of arrays.
-        args: what it is called with.
+        args: the arguments of `call`.
         constants: passed to the rules by keyword.
         jvp: `jvp(primals, tangents, **constants)` returns (results, their tangents).
-        vjp: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)` returns a
-            cotangent an argument).
-        transpose: `transpose(cotangents, **constants)` returns a cotangent an argument; says that `call` is linear.
-        vmap_method: what calls inside the rules have if they say nothing else.
+        vjp: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)` returns one
+            cotangent for each argument).
+        transpose: `transpose(cotangents, **constants)` returns one cotangent for each argument; a promise that `call`
+            is linear.
+        vmap_method: the default `vmap_method` of calls inside the rules.
     """
     if jvp is not None or vjp is not None or transpose is not None:
         args = alike(jax.tree.map(read, args))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX's fast path, on which C++ dispatches a jitted function from its second call on, for programs with callbacks.
+"""Lets programs with callbacks use JAX's fast path, on which C++ dispatches a jitted function from its second call on.
 
-Two things are missing there. An error is a ValueError with a text, of which `_base.errors` makes what it is at the first
-call. And JAX keeps programs with effects away from it, because it makes no tokens for them, which
-`jax.effects_barrier` and `callout.barrier_wait` wait for. Those whose effects are ours, and unordered, are let in: the tree
-of their results has a node of ours at one result, which is called when C++ makes the tree, and takes that result for a
-token. A program's results are there when it has ended, and not before.
+The fast path lacks two things. First, an error is a ValueError with a text; `_base.errors` translates it to the error
+of the first call. Second, the fast path makes no tokens for `jax.effects_barrier` and `callout.barrier_wait` to wait
+for, so JAX excludes programs with effects. Callout admits programs whose effects are Callout's own and unordered. The
+tree of their results gets a node of Callout's around one result. C++ calls the node when it builds the tree, and the
+node keeps the result in the place of a token: a result is ready only when its program has ended.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .._base.patches import Place
 from .._primitives import effects
 
 MAX_KEPT_BYTES = 1 << 20
-"""A result that stands for a token lives until the thread's next program with callbacks, or a barrier."""
+"""The limit of a result that replaces a token, which stays in memory until the thread's next program or a barrier."""
 
 
 def wait_for(end: _ext.ProgramEnd) -> None:
-    """Waits for a program's end; raises what it failed with, once, as JAX's token does. Called by the core."""
+    """Blocks until a program has ended, and raises its error once, like a token of JAX's. The core calls this."""
     result: Any = end.result
     if result is None:
         return
@@ -35,13 +35,13 @@ def wait_for(end: _ext.ProgramEnd) -> None:
         end.result = None
         if not result.is_deleted():
             raise
-        # It was donated to a later program: of this thread, as a rule, whose programs end in their order.
+        # The result was donated to a later program, usually of this thread. A thread's programs end in their order.
         programs.wait_on_each_device()
     end.result = None
 
 
 class _Node:
-    """Stands for a result in the tree of a program's results. C++ makes none: it calls `mark_end`, and gets the result."""
+    """Replaces a result in the tree of a program's results. C++ makes no node: it calls `mark_end`, and gets the result."""
 
     __slots__ = ("marker", "result")
 
@@ -50,9 +50,9 @@ class _Node:
         self.marker = marker
 
     def __getattr__(self, name: str) -> Any:
-        if name in _Node.__slots__:  # while it is made
+        if name in _Node.__slots__:  # while the node is constructed
             raise AttributeError(name)
-        return getattr(self.result, name)  # PRNG keys look at what they are made of
+        return getattr(self.result, name)  # PRNG keys inspect the array inside
 
 
 def _flatten(node: _Node) -> tuple[tuple[Any], _ext.EndMarker]:
@@ -60,8 +60,8 @@ def _flatten(node: _Node) -> tuple[tuple[Any], _ext.EndMarker]:
 
 
 def _fast_path_data(original: Any, executable: Any, out_tree: Any, args: Any, out: Any, found: Any, *rest: Any) -> Any:
-    """Takes the place of the function that answers with what C++ dispatches a program by, or None."""
-    if not errors.fast_path_is_translated():  # a failure would be another there than at the first call
+    """Replaces JAX's function that returns the data by which C++ dispatches a program, or None for the slower path."""
+    if not errors.fast_path_is_translated():  # the error would differ from the first call's
         return NotImplemented
     if executable is None or not effects.are_ours_unordered(found) or _jax_compat.runtime_token_set() is None:
         return NotImplemented
@@ -74,7 +74,7 @@ def _fast_path_data(original: Any, executable: Any, out_tree: Any, args: Any, ou
 
 
 def _with_node(data: Any, leaves: list[Any], devices: Sequence[Any]) -> Any:
-    """Returns None where no result is small enough to be kept: JAX's slower path costs little beside such a program."""
+    """Adds the node. Returns None, for JAX's slower path, if every result is too large to be kept."""
     sizes = [leaf.nbytes for leaf in leaves]
     place = min(range(len(sizes)), key=sizes.__getitem__, default=None)
     if place is None or sizes[place] > MAX_KEPT_BYTES:
@@ -84,13 +84,13 @@ def _with_node(data: Any, leaves: list[Any], devices: Sequence[Any]) -> Any:
     leaves[place] = _Node(leaves[place], marker)
     try:
         flat, tree = _jax_compat.dispatch_registry().flatten(data.out_pytree_def.unflatten(leaves), None)
-    except Exception:  # noqa: BLE001 - a class of the user's that takes nothing but arrays
+    except Exception:  # noqa: BLE001 - a pytree class of the user's may only take arrays
         return None
     return data._replace(out_pytree_def=tree) if len(flat) == len(leaves) else None
 
 
 def hooked() -> list[Place]:
-    """Names the place where JAX decides what goes by the fast path."""
+    """Returns the place where JAX selects programs for the fast path."""
     place, registry = _jax_compat.fast_path_decision(), _jax_compat.dispatch_registry()
     if place is None or registry is None or _jax_compat.runtime_token_set() is None:
         return []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call of a foreign function takes flat arrays, and checks what is known of its target and of its results.
+"""A foreign call takes flat arrays, and is checked against its target's signature and its results.
 
-The results are declared, a function of the arguments, or read from the target's signature.
+The results are declared, computed by a function of the arguments, or read from the target's signature.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .._targets.handler_signature import Signature
 from .._targets.partitioning.foreign_partitioning import DEFAULT, SHARDINGS, call_on_shards, parse_rule
 from .derivatives import inherited_vmap_method
 
-# The names of targets that callout.ffi registered, with their signatures.
+# The signatures and names of targets that callout.ffi registered.
 signatures: dict[str, Signature] = {}
 registered: set[str] = set()
 batch_partitionable: set[str] = set()
@@ -35,11 +35,11 @@ batch_partitionable: set[str] = set()
 
 @dataclasses.dataclass(eq=False)
 class ForeignCall:
-    """Holds a checked `ffi_call` with results of these types, less its derivatives."""
+    """Holds a checked `ffi_call` with results of these types, without its derivatives."""
 
     target: str
     results: tuple[Any, ...]
-    wanted: Sequence[Any]  # what they were made of
+    wanted: Sequence[Any]  # the user's declarations of the results
     has_side_effect: bool
     vmap_method: str | None
     input_layouts: Sequence[Any] | None
@@ -71,7 +71,7 @@ class ForeignCall:
         return layouts.of_all(self.where, "output", self.results, self.output_layouts)
 
     def bind(self, values: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
-        """Returns the call, on shards if there is a rule for them."""
+        """Binds the call, on shards if it has a sharding rule."""
         if self.rule is None:
             return self._bind(values, attributes)
         dims = parse_rule(self.where, self.rule, [jax.typeof(value) for value in values], self.results)
@@ -111,7 +111,7 @@ class ForeignCall:
         return out
 
     def _sharding(self, is_plain: bool) -> str | None:
-        """Returns what the partitioner is to do. `is_plain`: it can write the call anew."""
+        """Returns the partitioner's mode. `is_plain`: the partitioner can rebuild the call."""
         is_plain = is_plain and self.api_version >= 4
         if self.sharding is None:
             return DEFAULT if is_plain and self.target in registered - batch_partitionable else None
@@ -124,9 +124,9 @@ class ForeignCall:
 
 
 def prepare_lapack(name: str) -> None:
-    """Makes jaxlib's LAPACK functions ready if `name` is one of its targets: a call before that ends the process.
+    """Initializes jaxlib's LAPACK functions if `name` is one of its targets: an earlier call would crash the process.
 
-    jaxlib takes the functions from SciPy, all at once, when JAX first lowers an operation of `jnp.linalg` for a CPU.
+    jaxlib loads the functions from SciPy, all at once, when JAX first lowers an operation of `jnp.linalg` for a CPU.
     """
     if name.startswith("lapack_"):
         _fill_in_lapack()
@@ -134,7 +134,7 @@ def prepare_lapack(name: str) -> None:
 
 @functools.cache
 def _fill_in_lapack() -> None:
-    """Lowers a Cholesky decomposition, which is the public way to have jaxlib look its functions up."""
+    """Lowers a Cholesky decomposition, which is the public way to make jaxlib load its functions."""
     jax.jit(jnp.linalg.cholesky).trace(jax.ShapeDtypeStruct((1, 1), jnp.float32)).lower(lowering_platforms=("cpu",))
 
 
@@ -148,10 +148,10 @@ class Results:
     wanted: Sequence[Any]
     of_handler: Sequence[random_keys.Result]
     tree: PyTreeDef
-    is_single: bool  # one array, in nothing
+    is_single: bool  # True for one array that is not in a container
 
     def rebuilt(self, outs: Sequence[Any]) -> Any:
-        """Returns what the handler filled, in the structure that was declared."""
+        """Returns the handler's results in the declared structure."""
         return jax.tree.unflatten(self.tree, random_keys.wrapped(outs, self.of_handler))
 
 
@@ -161,7 +161,7 @@ def results_are_fixed(declared: Any) -> bool:
 
 
 def read_results(where: str, declared: Any) -> Results:
-    """Reads declared results. ValueError for one without shape and dtype."""
+    """Reads declared results. Raises ValueError for a result without shape and dtype."""
     if isinstance(declared, Sequence) and type(declared) not in (list, tuple) and not hasattr(declared, "_fields"):
         declared = tuple(declared) if isinstance(declared, tuple) else list(declared)
     wanted, tree = jax.tree.flatten(declared, is_leaf=lambda value: value is None or _is_result(value))
@@ -179,7 +179,7 @@ def read_results(where: str, declared: Any) -> Results:
 def results_for_arguments(
     where: str, target: str, declared: Callable[..., Any] | None, args: Any, attributes: Mapping[str, Any]
 ) -> Results:
-    """Returns the results for arguments: what `declared` returns for their shapes, or what the signature says."""
+    """Returns the results for arguments: from `declared` of their shapes, or from the target's signature."""
     shapes = jax.tree.map(_shape_of, args)
     if declared is not None:
         return read_results(where, declared(*shapes, **attributes))

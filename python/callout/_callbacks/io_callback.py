@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.io_callback`."""
+"""`callout.io_callback` calls functions that have side effects."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import jax
 from jax.tree_util import tree_flatten
 
-from .._base.arguments import as_leaves
 from .._primitives.call import io_p
 from .._primitives.context import named_device
+from .._primitives.eager import perform
 from .._targets.function_targets import call_target
-from .pure_callback import USUAL_WAY, called_at_once, check_sharding, refuse_missing_shape, result_avals
+from .pure_callback import refuse_missing_shape, result_avals
 
 _WHERE = "callout.io_callback"
 
@@ -26,19 +26,20 @@ def io_callback(
     ordered: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Calls `callback`, which may have side effects, from inside a compiled program; the drop-in for JAX's `io_callback`.
+    """Calls `callback`, which may have side effects, from inside a compiled program; a replacement of JAX's `io_callback`.
 
-    It runs exactly once for each time that the program reaches it: never dropped, merged or repeated. Arguments, thread and
-    errors are as in `pure_callback`. `jax.effects_barrier()` and `callout.barrier_wait()` wait for it.
+    The callback runs exactly once each time that the program reaches the call; the call is never dropped, merged or
+    repeated. Arguments, thread and errors are as in `pure_callback`. `jax.effects_barrier()` and
+    `callout.barrier_wait()` wait for the call.
 
     Args:
         callback: a Python function (plain, or from `callout.options`), or the name of a registered callback.
-        result_shape_dtypes: a pytree with `shape` and `dtype` leaves: what the callback returns. None for nothing.
+        result_shape_dtypes: the callback's results: a pytree with `shape` and `dtype` leaves. None for no result.
         *args: pytrees of arrays.
-        sharding: `SingleDeviceSharding` of the device that calls, in a jit over several; by default the first, or that of
-            `callout.options(device_index=)`.
-        ordered: call in program order, also among other ordered callbacks and taps and over successive programs. Taps that
-            come before it are delivered before it runs. Cannot be vmapped, as with JAX.
+        sharding: `SingleDeviceSharding` of the device that calls, in a jit over several devices; by default the first,
+            or the one of `callout.options(device_index=)`.
+        ordered: call in program order, together with other ordered callbacks and taps, over successive programs, too.
+            Taps before the call are delivered before the callback runs. Like JAX's, an ordered call cannot be vmapped.
         **kwargs: pytrees of arrays, passed by keyword. Not for registered names.
 
     Returns:
@@ -46,7 +47,7 @@ def io_callback(
 
     Raises:
         ResultError: (from the running program) the result has another shape, dtype or structure.
-        UnboundNameError: nobody registered the name.
+        UnboundNameError: the name is not registered.
 
     Example:
         >>> received = []
@@ -58,19 +59,15 @@ def io_callback(
         >>> [int(value) for value in received]
         [1, 2]
     """
-    check_sharding(_WHERE, sharding)
     if not args and not kwargs:
         refuse_missing_shape(_WHERE, callback, result_shape_dtypes)
     flat_args, in_tree = tree_flatten((args, kwargs))
-    out = called_at_once(_WHERE, callback, flat_args, in_tree, result_shape_dtypes, ordered=bool(ordered))
-    if out is not USUAL_WAY:
-        return out
     avals, out_tree = result_avals(_WHERE, result_shape_dtypes)
-    out = io_p.bind(
-        *as_leaves(_WHERE, flat_args, in_tree, is_call=True),
-        target=call_target(callback, in_tree, out_tree),
-        result_avals=avals,
-        sharding=named_device(sharding),
-        ordered=bool(ordered),
-    )
-    return jax.tree.unflatten(out_tree, out)
+    params = {
+        "target": call_target(callback, in_tree, out_tree),
+        "result_avals": avals,
+        "sharding": named_device(_WHERE, sharding),
+        "ordered": bool(ordered),
+    }
+    out = perform(io_p, _WHERE, flat_args, in_tree, params, is_call=True)
+    return out_tree.unflatten(out)

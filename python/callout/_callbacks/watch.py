@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.watch`: where values stop being finite."""
+"""`callout.watch` finds where values stop being finite."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from .._base.barrier import drain
 from .._base.resettable import with_reset
 from .._primitives.site import check_step, leaf_names, make_site
 from .._primitives.tap import no_transforms, tap_p
-from .._targets.target import carried_target
+from .._targets.target import embedded_target
+from .._targets.target_attributes import payload
 
 T = TypeVar("T")
 
 
 def _reset(name: str | None = None) -> None:
-    """Forgets what the watches of `name`, or all, have seen: the next bad value is the first again, and is logged.
+    """Resets the counts of the watches of `name`, or of all: the next bad value is the first again, and is logged.
 
-    For a cell of a notebook that is run again. Waits until what programs have sent before is counted.
+    This is for a cell of a notebook that is run again. Blocks until the records of earlier programs are counted.
     """
     drain()
     _ext.reset_watches(name)
@@ -43,30 +44,30 @@ def watch(
 ) -> T:
     """Returns `x`, and looks for NaN and infinities in it while the program runs.
 
-    The values are read where they lie, at the speed of memory: nothing is copied, queued or sent, and Python is not
-    involved. `callout.stats()["watches"][name]` has the counts at any time, and where the first bad element was: step,
-    device, shard and index. The first one under a name is logged as a warning; `callout.watch.reset(name)` forgets it. In
-    a jit over several devices each device looks at its own shard; under vmap the index begins with the batch. On a GPU the
+    The values are read in place, at the speed of memory, without a copy, a queue or Python.
+    `callout.stats()["watches"][name]` has the counts at any time, and the step, device, shard and index of the first
+    bad element. The first one under a name is logged as a warning; `callout.watch.reset(name)` resets the counts. In a
+    jit over several devices each device reads its own shard; under vmap the index begins with the batch. On a GPU the
     values are copied to the host and read there, while the program goes on.
 
     Args:
-        x: a pytree. Leaves of integers and booleans are not looked at.
-        name: what the counts are kept under. Several watches may share one.
+        x: a pytree. Leaves of integers and booleans are ignored.
+        name: the key of the counts. Several watches may share a name.
         nan: look for NaN.
         inf: look for infinities.
         stop: fail the program at the first bad value, with `NonFiniteError`. Inside `shard_map` on several devices, the
             others then wait for the failed one in their next collective, which XLA ends after its own timeout. On a GPU the
             next tap or watch on the device fails instead, or the next `barrier_wait()`.
-        gradient: look at the tangents of `x`, or in reverse mode its cotangents, too, under `name + ".gradient"`.
-        every: look only the 1st, (every+1)th, ... time; with `step`, when that is a multiple.
-        step: an integer scalar, the step that is reported. Default: how often the watch was reached before.
+        gradient: watch the tangents of `x`, or in reverse mode its cotangents, too, under `name + ".gradient"`.
+        every: look only the 1st, (every+1)th, ... time; with `step`, if it is a multiple of `every`.
+        step: an integer scalar, the step that is reported. By default the number of earlier runs of the watch.
 
     Returns:
         `x` itself.
 
     Raises:
-        ValueError: neither `nan` nor `inf`; `every` out of range. TypeError: a step that is no integer.
-        NonFiniteError: (from the running program) with `stop`, a bad value.
+        ValueError: neither `nan` nor `inf` is true, or `every` is out of range. TypeError: `step` is no integer.
+        NonFiniteError: (from the running program) `stop` is true, and a value is bad.
 
     Example:
         >>> y = jax.jit(lambda x: callout.watch(jnp.log(x), "logs"))(jnp.array([1.0, 0.0])).block_until_ready()
@@ -111,11 +112,11 @@ def _is_inexact(leaf: Any) -> bool:
 
 
 class _Inspection:
-    """What a watch was told to look for, and what to do then."""
+    """The settings of a watch: which values are bad, and whether they fail the program."""
 
     def __init__(self, nan: bool, inf: bool, stop: bool, every: int):
-        checks = ("n" if nan else "") + ("i" if inf else "")
-        self.text = f"watch:1;{checks};{'stop' if stop else 'report'}"
+        kinds = ("n" if nan else "") + ("i" if inf else "")
+        self.text = payload("watch:", kinds=kinds, action="stop" if stop else "report")
         self.stop = bool(stop)
         self.every = every
 
@@ -132,7 +133,7 @@ class _Inspection:
         site = make_site(
             names=names,
             name=name,
-            on_full="drop_newest",  # what is sent is a notice
+            on_full="drop_newest",  # the site only sends notices
             every=self.every,
             sharding="local",
             has_step=step is not None,
@@ -141,7 +142,7 @@ class _Inspection:
         outs = tap_p.bind(
             *leaves,
             *([] if step is None else [check_step(step)]),
-            target=carried_target(self.text),
+            target=embedded_target(self.text),
             site=site,
             transforms=no_transforms,
         )

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exported programs: what is written to them, and what is read from them."""
+"""Writes and reads exported programs."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An exported program's StableHLO: its calls, the tokens of its signature, its version."""
+"""Reads and rewrites the StableHLO of an exported program: calls, tokens in the signature, version."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def closed(module: Any, version: str) -> bytes:
 
 
 def refined(artifact: bytes) -> bytes:
-    """Gives a program static shapes throughout, if those of `main` are."""
+    """Makes all shapes of a program static, if the shapes of `main` are."""
     with opened(artifact) as module:
         static = _jax_compat.refined(module)
     with static.context:
@@ -73,7 +73,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def custom_calls(module: Any) -> tuple[str, ...]:
-    """Returns the targets of the custom calls that are not ours, sorted."""
+    """Returns the targets of the custom calls that are not Callout's, sorted."""
     targets = {
         ir.StringAttr(operation.attributes["call_target_name"]).value
         for operation in operations(module.operation)
@@ -82,25 +82,23 @@ def custom_calls(module: Any) -> tuple[str, ...]:
     return tuple(sorted(target for target in targets if not target.startswith(OURS)))
 
 
-# Attributes with which a program carries what it calls.
+# Attributes by which a program embeds the code that it calls.
 _CODE = {"library", "image"}
 
-# Kinds of names that every process can make a callback of.
-_CARRIED = (
-    *(_ext.check_prefix, _ext.located_nans_prefix, _ext.print_prefix, _ext.watch_prefix),
-    *(_ext.progress_bar_prefix, _ext.progress_clock_name),
-)
+# The beginnings of embedded names, which every process can turn into a callback.
+_CARRIED = tuple(_ext.program_kinds())
 
 
 def names(module: Any) -> tuple[str, ...]:
-    """Returns the names that the program calls, sorted; but for those that say themselves what they do."""
+    """Returns the names that the program calls, sorted, except embedded ones."""
     configs: list[Any] = [ir.DictAttr(operation.attributes[config_key(operation)]) for operation in own_calls(module)]
-    called = {ir.StringAttr(config["callback"]).value for config in configs if not _CODE & {e.name for e in config}}
+    keys = [(config, {entry.name for entry in config}) for config in configs]
+    called = {ir.StringAttr(config["callback"]).value for config, has in keys if "callback" in has and not _CODE & has}
     return tuple(sorted(name for name in called if not name.startswith(_CARRIED)))
 
 
 def write_names(module: Any) -> None:
-    """Tells each call all names of the program, for the error that is due where one is not bound."""
+    """Writes all names of the program into each call, for the error about an unbound name."""
     listed = ir.StringAttr.get("\n".join(names(module)))
     for operation in list(own_calls(module)):
         target = ir.StringAttr(operation.attributes["call_target_name"]).value
@@ -112,7 +110,7 @@ def write_names(module: Any) -> None:
 
 
 def remove_tokens(module: Any, is_removed: Sequence[bool]) -> None:
-    """Takes tokens out of the program's signature: an order then begins and ends inside.
+    """Removes tokens from the program's signature, so that an order begins and ends inside.
 
     `is_removed` has an item for each token; `main` takes and returns them in this order, and returns them first.
     """
@@ -144,7 +142,7 @@ def remove_tokens(module: Any, is_removed: Sequence[bool]) -> None:
 
 
 def _aliasing(attributes: Any, results: Sequence[int]) -> Any:
-    """Returns an argument's attributes, its donation's result numbered anew."""
+    """Returns an argument's attributes, with the index of the donated result adjusted to `results`."""
     entries = {entry.name: entry.attr for entry in attributes}
     if "tf.aliasing_output" in entries:
         donated = entries["tf.aliasing_output"]

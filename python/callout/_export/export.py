@@ -21,10 +21,10 @@ from .._base.jit import Jitted
 from .._primitives.effects import OrderedEffect, of_exported
 from .._primitives.ffi import foreign_targets
 from .._primitives.lowering import REFUSAL
-from . import artifacts, host_transfers, plugin, reachability
+from . import artifacts, host_objects, host_transfers, plugin, reachability
 
 _HOST_LAPACK = [f"lapack_{letter}{stem}_ffi" for letter in "sdcz" for stem in ("geqp3", "gesvd")]
-"""What JAX gives no guarantee for, while the C++ host has it as jaxlib does: src/lapack."""
+"""Custom calls without a guarantee of JAX's that the C++ host runs like jaxlib does: src/lapack."""
 
 _REAL = ("orgqr", "sytrd", "syevd")
 _COMPLEX = ("ungqr", "hetrd", "heevd")
@@ -39,9 +39,9 @@ _HOST_TARGETS = {
 
 _OWN_TARGETS = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
                 "AllocateBuffer", "TopK", "shape_assertion", "stablehlo.", "mhlo.", "xla.")  # fmt: skip
-"""How the custom calls begin that XLA has itself."""
+"""The beginnings of custom calls that XLA implements itself."""
 
-_EVERYTHING = "ALL"  # as a target: JAX then lets all custom calls pass
+_EVERYTHING = "ALL"  # as a target in disabled checks: JAX then allows all custom calls
 
 
 @overload
@@ -77,35 +77,36 @@ def export(
     disabled_checks: Sequence[jax.export.DisabledSafetyCheck] = (),
     shapes: Sequence[Mapping[str, int]] | None = None,
 ) -> Callable[..., Any]:
-    """Does what `jax.export.export` does, for programs with callbacks and taps.
+    """Exports programs with callbacks and taps, like `jax.export.export`.
 
-    A program may only call names of `callout.register`. They need not be bound when it is exported; whoever loads the
-    program binds them before. `Exported.serialize`, `jax.export.deserialize` and `Exported.call` are JAX's; the process
-    that calls `deserialize` has imported callout.
+    A program may only call names of `callout.register`. A name need not be bound at export, but must be bound before a
+    process loads the program. `Exported.serialize`, `jax.export.deserialize` and `Exported.call` are JAX's; the process
+    that calls `deserialize` has imported callout. Where the program takes a `StopFlag`, a `HostValue` or a sink as an
+    argument, the exported program takes the object's handle, a `uint32[4]`: its `handle`.
 
     Args:
-        jitted: what `jax.jit` or `callout.jit` returned.
-        platforms: as in `jax.export.export`. Callbacks are native calls on "cpu" and "cuda"; on others JAX's own callbacks
-            carry them, of the process that compiles the program (docs/fallback.md).
-        for_plugin: write StableHLO that this plugin reads: the path of a PJRT plugin, which is loaded in a short-lived
-            process of its own and asked; "cpu", the CPU plugin; or another platform of this process. Custom calls pass
-            then, and one that the C++ host does not have on cpu is a warning.
+        jitted: the result of `jax.jit` or `callout.jit`.
+        platforms: as in `jax.export.export`. Callbacks are native calls on "cpu" and "cuda"; on other platforms JAX's
+            own callbacks of the process that compiles the program run them (docs/fallback.md).
+        for_plugin: write StableHLO that this plugin reads: the path of a PJRT plugin, whose version a short-lived
+            process reads; "cpu", the CPU plugin; or another platform of this process. Custom calls are then allowed;
+            for cpu, those that the C++ host lacks cause a warning.
         stablehlo_version: write StableHLO for this version, such as "1.13.0". By default JAX chooses.
-        disabled_checks: further ones, as in `jax.export.export`.
+        disabled_checks: further checks to disable, as in `jax.export.export`.
         shapes: for the C++ host, which cannot compile symbolic dimensions: the values of the arguments' symbolic
-            dimensions, such as `[{"b": 3}, {"b": 17}]`. The returned function then exports the program for each of them,
-            and returns an object with all as `programs`, whose `serialize()` writes one file. The host chooses the
-            program that fits its arguments.
+            dimensions, such as `[{"b": 3}, {"b": 17}]`. The returned function then exports the program for each, and
+            returns an object with the `programs`, whose `serialize()` writes one file. The host chooses the program
+            that fits its arguments.
 
     Returns:
         A function of arguments or `jax.ShapeDtypeStruct`s that returns a `jax.export.Exported`. Its `main` neither takes
         nor returns tokens: the order of ordered callbacks begins and ends inside the program.
 
     Raises:
-        ValueError: a function or a sink instead of a name (from the returned function); a version that cannot be
-            written; `shapes` that do not fit the arguments (from the returned function).
-        NotImplementedError: (from the returned function) a callback on a platform that has none, or that JAX's own cannot
-            carry there; send and receive ops that are no host callback's, for cpu.
+        ValueError: a version that cannot be written; (from the returned function) the program calls a function or a
+            sink instead of a name, or captures a `StopFlag` or `HostValue`, or `shapes` do not fit the arguments.
+        NotImplementedError: (from the returned function) a platform has no callbacks, or JAX's own cannot run this one
+            there; for cpu, send and receive ops that do not belong to a host callback.
 
     Example:
         >>> callout.register("halve", lambda x: x / 2, replace=True)
@@ -125,11 +126,13 @@ def export(
     ours = [name for name, *_ in _ext.ffi_targets()]
     allowed = [*ours, *_HOST_LAPACK, REFUSAL, *([] if for_plugin is None else [_EVERYTHING])]
     checks = [*map(jax.export.DisabledSafetyCheck.custom_call, allowed), *disabled_checks]
-    program = jitted._jitted if issubclass(type(jitted), Jitted) else jitted
-    jax.export.export(program, platforms=platforms)  # refuses what is not jitted
+    jitted_program = jitted._jitted if issubclass(type(jitted), Jitted) else jitted
+    jax.export.export(jitted_program, platforms=platforms)  # raises if `jitted` is not jitted
 
     def export_for(stacklevel: int, /, *args: Any, **kwargs: Any) -> jax.export.Exported:
+        program, args, kwargs = host_objects.opened(jitted_program, args, kwargs)
         traced = program.trace(*args, **kwargs).jaxpr
+        host_objects.refuse_captured("callout.export", traced)
         foreign = map(jax.export.DisabledSafetyCheck.custom_call, sorted(foreign_targets(traced)))
         as_jax_does = jax.export.export(program, platforms=platforms, disabled_checks=[*checks, *foreign])
 
@@ -144,12 +147,12 @@ def export(
 
     if shapes is None:
         return functools.partial(export_for, 2)
-    # Between it and the user are `export_shapes` and the lambda.
+    # The stack level 4 skips `export_shapes` and the lambda.
     return lambda *args, **kwargs: export_shapes(functools.partial(export_for, 4), shapes, args, kwargs)
 
 
 def _warn_of_missing(exported: jax.export.Exported, stacklevel: int) -> None:
-    """Names the custom calls for which the C++ host has no function."""
+    """Warns of the custom calls that the C++ host does not have."""
     with artifacts.opened(exported.mlir_module_serialized) as module:
         targets = artifacts.custom_calls(module)
     missing = [target for target in targets if target not in _HOST_TARGETS and not target.startswith(_OWN_TARGETS)]
@@ -165,10 +168,10 @@ def _warn_of_missing(exported: jax.export.Exported, stacklevel: int) -> None:
 
 
 def _finished(exported: jax.export.Exported, version: str) -> jax.export.Exported:
-    """Returns the program without our tokens, with its names in every call, in the wanted version."""
+    """Returns the program in the wanted version, without Callout's tokens, and with all names in every call."""
     is_ours = [isinstance(effect, OrderedEffect) for effect in exported.ordered_effects]
     is_static = all(isinstance(extent, int) for aval in exported.in_avals for extent in aval.shape)
-    is_refined = exported.uses_global_constants and is_static  # it calls a program of symbolic shapes, with known ones
+    is_refined = exported.uses_global_constants and is_static  # it calls a program of symbolic shapes with static ones
     written = exported.mlir_module_serialized
     with artifacts.opened(artifacts.refined(written) if is_refined else written) as module:
         reachability.resolve_refusals(module, exported.platforms)
@@ -187,7 +190,7 @@ def _finished(exported: jax.export.Exported, version: str) -> jax.export.Exporte
 
 
 def _rewrite_host_transfers(module: Any, platforms: Sequence[str]) -> None:
-    """Makes calls of what XLA:CPU does not have."""
+    """Turns host transfers, which XLA:CPU does not have, into calls."""
     if "cpu" not in platforms or not host_transfers.has_host_transfers(module):
         return
     if len(platforms) > 1:
@@ -199,16 +202,16 @@ def _rewrite_host_transfers(module: Any, platforms: Sequence[str]) -> None:
 
 
 def exported_names(exported: jax.export.Exported | ExportedShapes) -> tuple[str, ...]:
-    """Returns the names that an exported program calls, sorted: what is to be registered where it runs.
+    """Returns the names that an exported program calls, sorted. They must be registered where the program runs.
 
     Args:
-        exported: what `callout.export(...)(...)` or `jax.export.deserialize` returned.
+        exported: the result of `callout.export(...)(...)` or `jax.export.deserialize`.
 
     Returns:
         The names, each once.
 
     Raises:
-        AttributeError: this is no `jax.export.Exported`.
+        AttributeError: `exported` is no `jax.export.Exported`.
 
     Example:
         >>> like = jax.ShapeDtypeStruct((3,), jnp.float32)
@@ -218,24 +221,24 @@ def exported_names(exported: jax.export.Exported | ExportedShapes) -> tuple[str,
     """
     if isinstance(exported, ExportedShapes):
         return tuple(sorted({name for _, each in exported.programs for name in exported_names(each)}))
-    patches.ensure("tapped_values")  # who asks is going to compile it
+    patches.ensure("tapped_values")  # the caller will probably compile the program
     with artifacts.opened(exported.mlir_module_serialized) as module:
         return artifacts.names(module)
 
 
 MAGIC = b"callout.programs 1\n"
-"""How the file begins; src/host/programs/exported_file.cc reads it."""
+"""The beginning of the file; src/host/programs/exported_file.cc reads it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ExportedShapes:
-    """A program, exported for several shapes: what `callout.export(..., shapes=...)` makes."""
+    """A program that was exported for several shapes by `callout.export(..., shapes=...)`."""
 
     programs: tuple[tuple[dict[str, int], jax.export.Exported], ...]
     """The values of the symbolic dimensions, and the program for them."""
 
     def serialize(self) -> bytes:
-        """Writes all programs as one file for the C++ host and the command: they choose by the arguments' shapes."""
+        """Writes all programs as one file for the C++ host and the command, which choose by the arguments' shapes."""
         file = bytearray(MAGIC)
         for values, exported in self.programs:
             for part in (label(values).encode(), bytes(exported.serialize())):
@@ -244,14 +247,14 @@ class ExportedShapes:
 
 
 def label(values: Mapping[str, int]) -> str:
-    """Returns how the file and the host's errors call a specialisation: "b=3,n=4"."""
+    """Returns the name of a specialisation in the file and in the host's errors: "b=3,n=4"."""
     return ",".join(f"{name}={value}" for name, value in sorted(values.items()))
 
 
 def export_shapes(
     export_for: Callable[..., jax.export.Exported], shapes: Sequence[Mapping[str, int]], args: Any, kwargs: Any
 ) -> ExportedShapes:
-    """Exports for each of `shapes`.
+    """Exports the program for each of `shapes`.
 
     Raises:
         ValueError: `shapes` or the arguments do not fit each other.
@@ -269,7 +272,7 @@ def export_shapes(
 
 
 def _sizes(shapes: Sequence[Mapping[str, int]], names: set[str]) -> list[dict[str, int]]:
-    """Returns `shapes`, of integers of Python's."""
+    """Returns `shapes` with Python integers."""
     if not shapes:
         raise ValueError("callout.export: shapes= is empty")
     for values in shapes:
@@ -298,7 +301,7 @@ def _symbols(tree: Any) -> set[str]:
 
 
 def _exact(leaf: Any, values: Mapping[str, int]) -> Any:
-    """Returns an argument, or its description with sizes for its symbolic dimensions."""
+    """Returns an argument unchanged, or its description with `values` for symbolic dimensions."""
     shape = getattr(leaf, "shape", ())
     if not any(_jax_compat.symbols_of(extent) for extent in shape):
         return leaf

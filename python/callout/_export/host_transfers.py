@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send and receive ops of host callbacks, turned into calls.
+"""Turns send and receive ops of host callbacks into calls.
 
-A program for some platforms talks to host callbacks by channels: it sends the operands (`stablehlo.send` with
-`is_host_transfer`), then receives the results (`stablehlo.recv`), each op with the token of the one before. XLA:CPU has no
-such ops. The ops of one callback become one call, which takes the place of the first receive, or of the last send if there
-is none. The C++ host does the same for programs in MLIR text (src/host/transfers/preparation.h), under the same names.
+On some platforms, a program reaches host callbacks by channels: it sends the operands (`stablehlo.send` with
+`is_host_transfer`), then receives the results (`stablehlo.recv`), each op with the token of the previous one. XLA:CPU
+has no such ops. The ops of one callback become one call, which replaces the first receive, or the last send if there is
+no receive. The C++ host rewrites programs in MLIR text in this way, too (src/host/transfers/preparation.h), with equal
+names.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PATTERN = (
     "only the pattern of a host callback can be turned into a call, which is all sends and then all receives, in one "
     "block, each with the token of the one before"
 )
-# A portable artifact; other MLIR bytecode does not say which StableHLO it is.
+# The beginning of a portable artifact; other MLIR bytecode does not contain its StableHLO version.
 _ARTIFACT = re.compile(rb"ML\xefR\rStableHLO_v")
 
 Names = Mapping[str, tuple[Sequence[int], Sequence[int]]]
@@ -38,7 +39,7 @@ Names = Mapping[str, tuple[Sequence[int], Sequence[int]]]
 
 @dataclasses.dataclass(frozen=True)
 class _Transfer:
-    """Describes one op."""
+    """Describes one send or receive op."""
 
     operation: Any
     channel: int
@@ -59,26 +60,26 @@ class _Transfer:
 
 
 def channels_name(operands: Sequence[int], results: Sequence[int]) -> str:
-    """Returns the name that a callback on these channels is asked for by: `channels:1,2->3`."""
+    """Returns the name of the callback on these channels: `channels:1,2->3`."""
     return f"channels:{','.join(map(str, sorted(operands)))}->{','.join(map(str, sorted(results)))}"
 
 
 def has_host_transfers(module: Any) -> bool:
-    """Tells whether the module has any send or receive op."""
+    """Returns whether the module has a send or receive op."""
     return any(operation.name in (_SEND, _RECV) for operation in operations(module.operation))
 
 
 def rewrite(module: Any, names: Names | None = None) -> None:
-    """Puts a call in the place of each host callback's send and receive ops.
+    """Replaces the send and receive ops of each host callback by a call.
 
     Args:
-        module: is changed.
-        names: other names for some callbacks, with the channels of their operands and of their results. They also say
-            where one callback ends and the next begins, if the first has no results.
+        module: changed in place.
+        names: other names for some callbacks, with the channels of their operands and of their results. They also
+            separate a callback without results from the next one.
 
     Raises:
-        NotImplementedError: an op that is not part of a host callback's pattern.
-        ValueError: a channel that occurs twice, in the program or in `names`, or that `names` has and the program lacks.
+        NotImplementedError: an op is not part of a host callback's pattern.
+        ValueError: a channel occurs twice, in the program or in `names`, or is in `names` but not in the program.
     """
     transfers = [_transfer(one) for one in operations(module.operation) if one.name in (_SEND, _RECV)]
     named = _named_channels(names or {})
@@ -96,7 +97,7 @@ def rewrite(module: Any, names: Names | None = None) -> None:
 
 
 def _transfer(operation: Any) -> _Transfer:
-    """Checks that the op is from or to the host."""
+    """Reads an op. Raises NotImplementedError if it is no transfer from or to the host."""
     channel: Any = stablehlo.ChannelHandle(operation.attributes["channel_handle"])
     transfer = _Transfer(operation, channel.handle)
     wanted = DEVICE_TO_HOST if transfer.is_send else HOST_TO_DEVICE
@@ -115,7 +116,7 @@ def _transfer(operation: Any) -> _Transfer:
 
 
 def _named_channels(names: Names) -> dict[int, str]:
-    """Returns which of the names a channel belongs to."""
+    """Returns the name of each channel."""
     named: dict[int, str] = {}
     for name, both in names.items():
         if not (isinstance(both, Sequence) and len(both) == 2 and all(isinstance(part, Sequence) for part in both)):
@@ -198,25 +199,25 @@ def rewrite_host_transfers(
 ) -> bytes:
     """Turns the send and receive ops of a program's host callbacks into calls, for platforms without such ops (cpu).
 
-    A callback's operands are sent to the host and its results received from it, each on a channel of its own. The call
-    in their place asks for the name `channels:1,2->3`: the channels of the operands and of the results, each in ascending
-    order, as operands and results are. A `HostTransferCallback` of the C++ host has that name; in Python
-    `callout.register` binds it. Shardings of the ops are dropped.
+    A callback's operands are sent to the host and its results are received from the host, each on its own channel. The
+    call that replaces the ops has the name `channels:1,2->3`: the channels of the operands and of the results.
+    Operands, results and channels are in ascending order of channels. A `HostTransferCallback` of the C++ host has this
+    name; in Python `callout.register` binds it. Shardings of the ops are dropped.
 
     Args:
         module: StableHLO as MLIR text, MLIR bytecode, or a portable artifact.
         names: other names, with the channels of the operands and of the results: `{"loss": ([1, 2], [3])}`. They also
-            say where one callback ends and the next begins, if a callback without results is followed by another.
-        stablehlo_version: write StableHLO for this version, such as "1.13.0". By default that of a portable artifact,
-            otherwise one that is 12 weeks old.
+            separate a callback without results from the next one.
+        stablehlo_version: write StableHLO for this version, such as "1.13.0". By default the version of a portable
+            artifact, otherwise one that is 12 weeks old.
 
     Returns:
         A portable artifact.
 
     Raises:
-        NotImplementedError: send and receive ops that are no host callback's: between devices, without a chain of
-            tokens, a receive before a send.
-        ValueError: what is no program; a channel that occurs twice, or is in `names` and not in the program.
+        NotImplementedError: send and receive ops do not belong to a host callback: they are between devices, have no
+            chain of tokens, or receive before they send.
+        ValueError: `module` is no program; a channel occurs twice, or is in `names` but not in the program.
 
     Example:
         >>> text = jax.jit(lambda x: 2 * x).lower(jnp.float32(1)).as_text()
@@ -237,7 +238,7 @@ def _parse(module: str | bytes) -> Any:
         if isinstance(module, bytes) and _ARTIFACT.match(module):
             return jax_mlir.deserialize_portable_artifact(module)
         parsed = ir.Module.parse(module)
-    except Exception as error:  # MLIRError has no name that all versions have
+    except Exception as error:  # no name of MLIRError exists in all versions
         raise ValueError(f"callout.host.rewrite_host_transfers: this is no StableHLO program: {error}") from error
     return parsed
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which StableHLO version a PJRT plugin speaks."""
+"""Finds the StableHLO version that a PJRT plugin reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import jax
 
 from .. import _jax_compat
 
-# What xla-cpu-pjrt 0.0.1 reads, for whoever exports without having it.
+# The version that xla-cpu-pjrt 0.0.1 reads, for exports without this package.
 _CPU_PLUGIN_VERSION = "1.13.3"
 
 
@@ -28,13 +28,14 @@ def _cpu_plugin() -> str | None:
 
 
 def stablehlo_version(plugin: str) -> str | None:
-    """Returns the StableHLO version that a plugin speaks; None if it is this jaxlib.
+    """Returns the StableHLO version that a plugin reads; None if the plugin is this jaxlib.
 
     Args:
-        plugin: a path; or a platform of this process; "cpu" is the CPU plugin, since jaxlib's own CPU is no plugin.
+        plugin: a path, or a platform of this process; "cpu" is the CPU plugin, because jaxlib's own CPU client is no
+            plugin.
 
     Raises:
-        ValueError: there is no such plugin, or it does not say.
+        ValueError: there is no such plugin, or it has no version.
     """
     if plugin == "cpu":
         installed = _cpu_plugin()

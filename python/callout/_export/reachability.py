@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which platforms of an exported program reach a callback.
+"""Decides which platforms of an exported program reach a callback.
 
-JAX lowers everything for all platforms that a program is exported for, also what only one of them runs, such as the branch
-for CPU in `jax.lax.platform_dependent`. So the refusal is a mark in the module, beside a call that some platforms have or in
-the place of one, and what the mark means is decided when the module is complete.
+JAX lowers the whole program for all platforms of an export, even parts that only one of them runs, such as the branch
+for CPU in `jax.lax.platform_dependent`. So a lowering rule cannot raise an error for a callback that a platform does
+not have. Instead it writes a refusal: a mark beside the call, or in the place of the call. When the module is complete,
+`resolve_refusals` raises the error or removes the mark.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from jax.extend.mlir import ir
 
 from .._primitives.lowering import REFUSAL, not_supported
 from .._targets.operation_attributes import config_key, is_call_of, operations
-from .._targets.reached import reached
+from .._targets.reachable import reached
 
 
 def resolve_refusals(module: Any, platforms: Sequence[str]) -> None:
-    """Takes out the refusals that no platform reaches.
+    """Removes the refusals that no platform reaches.
 
     Raises:
         NotImplementedError: a platform reaches a callback or a kernel that it cannot run.
@@ -43,16 +44,16 @@ def _is_refusal(operation: Any) -> bool:
 
 
 def _mark(refusal: Any) -> tuple[str, str]:
-    """Returns the platforms that would do, and what is called."""
-    said = ir.DictAttr(refusal.attributes[config_key(refusal)])
-    return str(ir.StringAttr(said["supported"]).value), str(ir.StringAttr(said["label"]).value)
+    """Returns the platforms that could run the call, and the name of the callback or kernel."""
+    attributes = ir.DictAttr(refusal.attributes[config_key(refusal)])
+    return str(ir.StringAttr(attributes["supported"]).value), str(ir.StringAttr(attributes["label"]).value)
 
 
 def _take_out(refusal: Any) -> None:
     if not refusal.results:
         refusal.erase()
         return
-    # It stands for results, in a branch that is never taken: another branch does as well.
+    # The refusal replaces results in a branch that is never taken, so any other branch can take its place.
     choice = refusal.parent
     others = [region.blocks[0] for region in choice.regions if not any(map(_is_refusal, _top(region)))]
     if len(others) == 1:
@@ -71,7 +72,7 @@ def _put_in_place_of(choice: Any, branch: Any) -> None:
 
 
 def _copy_branch(choice: Any, branch: Any, refusal: Any) -> None:
-    """Puts a copy of `branch` in the place of the branch with the refusal."""
+    """Replaces the branch with the refusal by a copy of `branch`."""
     blocks = [region.blocks[0] for region in choice.regions]
     at = next(i for i, block in enumerate(blocks) if block == refusal.operation.block)
     copy = choice.operation.clone(ir.InsertionPoint(choice.operation))

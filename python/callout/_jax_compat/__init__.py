@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that touches private names of JAX and jaxlib, and nothing else does.
+"""The only package that uses private names of JAX and jaxlib.
 
-Each use says why the public API does not do, and has a fall-back where one makes sense: a JAX that moved a name must not
-break `import callout`. Names that were not found are listed in `MISSING`, which `python -m callout.doctor` prints.
+Each use explains why the public API does not suffice, and has a fallback where possible: a JAX that moved a name must
+not break `import callout`. `MISSING` lists the names that were not found; `python -m callout.doctor` prints it.
 """
 
 from .clients import PRINT_PLUGIN_VERSION as PRINT_PLUGIN_VERSION
@@ -12,7 +12,7 @@ from .clients import host_callback_handler as host_callback_handler
 from .clients import put_on_device as put_on_device
 from .clients import unguarded as unguarded
 from .devices import cpu_device as cpu_device
-from .devices import default_device as default_device
+from .devices import default_place as default_place
 from .devices import devices_in_use as devices_in_use
 from .devices import first_ordinal as first_ordinal
 from .devices import has_backend as has_backend
@@ -46,19 +46,23 @@ from .equations import abstract_token as abstract_token
 from .equations import bind_again as bind_again
 from .equations import count_lanes as count_lanes
 from .equations import custom_transpose_rule as custom_transpose_rule
+from .equations import has_rule as has_rule
+from .equations import high_primitive as high_primitive
 from .equations import instantiate_cotangent as instantiate_cotangent
+from .equations import is_high_remat as is_high_remat
 from .equations import is_used as is_used
 from .equations import is_variable as is_variable
+from .equations import keeps as keeps
 from .equations import not_instantiated as not_instantiated
 from .equations import register_dce_rule as register_dce_rule
 from .equations import register_remat_rule as register_remat_rule
+from .equations import register_transpose as register_transpose
 from .equations import scan_counts as scan_counts
 from .equations import split_for_remat as split_for_remat
 from .equations import transpose as transpose
 from .lowering import can_stage as can_stage
 from .lowering import extent_for as extent_for
 from .lowering import hoisting_functions as hoisting_functions
-from .lowering import keeps as keeps
 from .lowering import lower_each_by_itself as lower_each_by_itself
 from .lowering import lower_for_each as lower_for_each
 from .lowering import lowering_rules as lowering_rules
@@ -85,6 +89,7 @@ from .sharding import summed_over as summed_over
 from .sharding import tuple_sharding as tuple_sharding
 from .sharding import varying as varying
 from .sharding import varying_axes as varying_axes
+from .sharding import without_mesh as without_mesh
 from .source_lines import context_of as context_of
 from .source_lines import frames_of as frames_of
 from .source_lines import hide_frames as hide_frames

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callout registers effects with JAX, and waits for the runtime tokens that programs with effects leave.
+"""Registers effects with JAX, and waits for the runtime tokens of programs with effects.
 
-The effects of JAX's own callbacks and of mutable arrays are known here, too.
+This file also knows the effects of JAX's own callbacks and of mutable arrays.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from .versions import JAX_VERSION, MISSING
 
 
 def register_effect(effect: type[Effect], *, ordered: bool = False, remat: bool = True) -> None:
-    """Allows an effect in lowering, control flow, custom derivatives and, if so told, remat; ordered ones on shards too.
+    """Allows an effect in lowering, control flow, custom derivatives, and optionally remat; if ordered, also on shards.
 
-    Only `lowerable_effects` is public. Without `partial_eval_kept` a tap without a used result is lost in the gradient of
-    a scan.
+    Only `lowerable_effects` is public. Without `partial_eval_kept`, the gradient of a scan would lose a tap whose
+    result is unused.
     """
     mlir.lowerable_effects.add_type(effect)
     try:
@@ -39,7 +39,7 @@ def register_effect(effect: type[Effect], *, ordered: bool = False, remat: bool 
 
 
 def io_effects() -> set[Any]:
-    """Returns the effects of JAX's own `io_callback`, which JAX's rules for `vmap` of cond and while look for."""
+    """Returns the effects of JAX's `io_callback`, which JAX's rules for `vmap` of cond and while reject."""
     try:
         from jax._src.callback import _IOEffect, _OrderedIOEffect
 
@@ -53,12 +53,12 @@ _io_effects = io_effects()
 
 
 def is_refused_in_vmap(jaxpr: Any) -> bool:
-    """Tells whether JAX's `vmap` of cond and while refuses this branch or body: for an io callback of JAX's, or a Ref."""
+    """Returns whether JAX's `vmap` of cond and while rejects this branch or body: for an io callback of JAX's, or a Ref."""
     return any(effect in _io_effects or is_state_effect(effect) for effect in jaxpr.effects)
 
 
 def ordered_effects(jaxpr: Any) -> set[Any]:
-    """Returns the effects of a jaxpr that JAX keeps in order, by tokens that its equations have to declare."""
+    """Returns the effects of a jaxpr that JAX orders by tokens."""
     return set(_ordered.filter_in(jaxpr.effects)) if _ordered is not None else set()
 
 
@@ -73,12 +73,13 @@ def is_ref_type(aval: Any) -> bool:
 
 
 if JAX_VERSION >= (0, 12):
-    # What most of callout imports when it is first used, which may be within a trace. It imports Pallas, whose settings
-    # every trace is kept with since 0.12: that program would be traced and compiled once more at its second call.
+    # Import this now, although most of callout would import it at its first use, which may be within a trace: since JAX
+    # 0.12 the import of Pallas changes the settings in trace caches, so that the program would be traced and compiled
+    # again at its second call.
     import jax.extend.core
 
 try:
-    # The same class as jax.extend.core's; but importing that imports Pallas, which takes as long as all of callout.
+    # This is the class of jax.extend.core, whose import of Pallas would take as long as the whole import of callout.
     from jax._src.effects import Effect as Effect
 except ImportError:
     from jax.extend.core import Effect as Effect
@@ -106,14 +107,14 @@ if _input_effect is None:
 
 
 class _AllEffects:
-    """Stands for all tokens where they cannot be listed."""
+    """Replaces the list of tokens if JAX's tokens cannot be listed."""
 
     def block_until_ready(self) -> None:
         jax.effects_barrier()
 
 
 def _wait_for_token(token: Any) -> None:
-    """Waits for a program's end. How it ended is for whoever uses its results: that is where JAX raises."""
+    """Waits for a program's end. Ignores its error, which JAX raises when the results are used."""
     try:
         token.block_until_ready()
     except Exception:  # noqa: BLE001
@@ -121,7 +122,7 @@ def _wait_for_token(token: Any) -> None:
 
 
 def wait_for_order(effect: Effect) -> None:
-    """Waits for the last program of this thread that had `effect`, however it ended."""
+    """Waits for the end of this thread's last program with `effect`. Ignores its error."""
     token = _AllEffects() if _runtime_token_set is None else _runtime_token_set.current_tokens.get(effect)
     if token is not None:
         _wait_for_token(token)
@@ -133,7 +134,7 @@ def wait_for_all_effects() -> None:
 
 
 own_ordered_effects: set[Any] = set()
-"""Our ordered effects, whose tokens must not stay failed."""
+"""Callout's ordered effects, whose failed tokens must be dropped."""
 
 
 def _find_runtime_token_set() -> Any:
@@ -155,14 +156,14 @@ _runtime_token_set = _find_runtime_token_set()
 
 
 def runtime_token_set() -> Any:
-    """Returns the object in which JAX keeps each thread's tokens of programs with effects; None if it is not as expected.
+    """Returns JAX's thread-local tokens of programs with effects; None if they are not as expected.
 
-    `jax.effects_barrier` is the public way to them. It has no time limit and sees the calling thread's tokens only.
+    The public `jax.effects_barrier` has no time limit and only waits for the calling thread's tokens.
     """
     return _runtime_token_set
 
 
 def token_devices(token: Any) -> Sequence[jax.Device]:
-    """Returns the devices of the program that returned an ordered effect's token; none if the token does not tell."""
+    """Returns the devices of the program that returned an ordered effect's token; none if they are unknown."""
     devices = getattr(getattr(token, "_buf", None), "devices", None)
     return [] if devices is None else list(devices())

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""These functions lower programs to MLIR modules as JAX does, and replace parts of the lowering.
+"""Lowers programs to MLIR modules like JAX, and replaces parts of the lowering.
 
-The gradient of a scan moves loop-invariant equations out of the loop; `stage` and its like keep an equation in the loop.
+The gradient of a scan moves loop-invariant equations out of the loop; `stage` and related functions keep an equation in
+the loop.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _LoweringRules:
-    """Shows JAX's rules for the lowering of primitives on all platforms as a mapping."""
+    """Presents JAX's lowering rules for all platforms as a mapping by primitive."""
 
     def __init__(self, entries: dict[Any, Any]):
         self._entries = entries
@@ -35,7 +36,7 @@ class _LoweringRules:
 
 @functools.cache
 def lowering_rules() -> _LoweringRules | None:
-    """Returns the rules of JAX's loops, which have a public setter and no getter; None if they are not as expected."""
+    """Returns JAX's lowering rules, which have a public setter and no getter; None if they are not as expected."""
     import jax.extend.core
 
     try:
@@ -61,7 +62,7 @@ def require_devices(primitive: jax.extend.core.Primitive) -> None:
 
 
 def module_maker() -> tuple[Any, str] | None:
-    """Returns the module and the name of what lowers a program to an MLIR module; None if it is not as expected."""
+    """Returns the module and the name of JAX's function that lowers a program; None if it is not as expected."""
     try:
         from jax._src.interpreters import mlir as lowering
     except ImportError:
@@ -73,7 +74,7 @@ def module_maker() -> tuple[Any, str] | None:
 
 
 def lower_each_by_itself(primitive: jax.extend.core.Primitive) -> None:
-    """Has each equation of a primitive lowered from now on, not called by those that are alike: its channels are its own."""
+    """Makes JAX lower each equation of a primitive separately, because each needs its own channels."""
     try:
         from jax._src.interpreters.mlir import _uncacheable_primitives
     except ImportError:
@@ -85,12 +86,12 @@ def lower_each_by_itself(primitive: jax.extend.core.Primitive) -> None:
 def lower_for_each(
     ctx: Any, primitive: jax.extend.core.Primitive, rules: dict[str, Any], args: Sequence[Any], params: dict[str, Any]
 ) -> Any:
-    """Writes what the rule of each platform does, as branches, as JAX does for rules that are registered for platforms."""
+    """Emits the rule of each platform as a branch, like JAX does for rules that are registered by platform."""
     from jax._src.interpreters.mlir import lower_per_platform
 
     _, effects = primitive.abstract_eval(*ctx.avals_in, **params)
     tokens = mlir.TokenSet({effect: token for effect, token in ctx.tokens_in.items() if effect in effects})
-    inner = ctx.replace(avals_out=list(ctx.avals_out), tokens_in=tokens)  # it adds to the list
+    inner = ctx.replace(avals_out=list(ctx.avals_out), tokens_in=tokens)  # a copy, because rules add to the list
     results = lower_per_platform(inner, str(primitive), rules, None, effects, *args, **params)
     if inner.tokens_out is not None:
         ctx.set_tokens_out(ctx.tokens_in.update_tokens(inner.tokens_out))
@@ -100,7 +101,7 @@ def lower_for_each(
 def with_vjps(
     exported: jax.export.Exported, finish: Callable[[jax.export.Exported], jax.export.Exported]
 ) -> jax.export.Exported:
-    """Returns `finish(exported)`, whose derivatives, which JAX exports when they are asked for, are finished too."""
+    """Returns `finish(exported)`, and applies `finish` to its derivatives, too, which JAX exports on demand."""
     finished = finish(exported)
     get_vjp: Any = getattr(exported, "_get_vjp", None)
     if get_vjp is None:
@@ -109,10 +110,10 @@ def with_vjps(
 
 
 def refined(module: Any) -> Any:
-    """Returns a module whose arguments have static shapes, with static shapes throughout, as JAX does when it compiles.
+    """Makes all shapes static in a module whose arguments have static shapes, like JAX when it compiles.
 
     Raises:
-        ValueError: that cannot be.
+        ValueError: a shape cannot become static.
     """
     try:
         from jax._src.interpreters.mlir import refine_polymorphic_shapes
@@ -122,12 +123,12 @@ def refined(module: Any) -> Any:
 
 
 def symbols_of(extent: Any) -> set[str]:
-    """Returns the names of the dimension variables of an extent; none for a number. JAX has no public name for them."""
+    """Returns the names of an extent's dimension variables; none for a number. JAX has no public function for this."""
     return set() if isinstance(extent, int) or not hasattr(extent, "_get_vars") else set(extent._get_vars())
 
 
 def extent_for(extent: Any, values: Mapping[str, int]) -> int:
-    """Returns the value of an extent with these values of its dimension variables. JAX has no public name for it."""
+    """Returns the value of an extent for values of its dimension variables. JAX has no public function for this."""
     return extent if isinstance(extent, int) else int(extent._evaluate(dict(values)))
 
 
@@ -152,14 +153,8 @@ def remat_rules() -> dict[Any, Any]:
     return rules
 
 
-def keeps(policy: Callable[..., Any], eqn: Any) -> bool:
-    """Tells whether a policy of `jax.checkpoint` keeps an equation's results, here or elsewhere."""
-    answer = policy(eqn.primitive, *[atom.aval for atom in eqn.invars], **eqn.params)
-    return answer not in (False, _recompute)
-
-
 def register_partial_eval_rule(primitive: Any, rule: Callable[..., Sequence[Any]]) -> None:
-    """Registers what becomes of an equation when a trace splits known from unknown: `rule(trace, *tracers, **params)`."""
+    """Registers a partial evaluation rule, which splits known from unknown: `rule(trace, *tracers, **params)`."""
     rules = getattr(partial_eval, "custom_partial_eval_rules", None)
     if rules is None:
         MISSING.append("jax.interpreters.partial_eval.custom_partial_eval_rules")
@@ -168,7 +163,7 @@ def register_partial_eval_rule(primitive: Any, rule: Callable[..., Sequence[Any]
 
 
 def stage(trace: Any, tracers: Sequence[Any], eqn: Any) -> list[Any]:
-    """Returns the results of an equation, which becomes part of the unknown side even if all operands are known."""
+    """Adds an equation to the unknown side, even if all operands are known, and returns its results."""
     operands = [trace.instantiate_const(trace.to_jaxpr_tracer(tracer)) for tracer in tracers]
     unknown = partial_eval.PartialVal.unknown
     outs = [partial_eval.JaxprTracer(trace, unknown(var.aval), None) for var in eqn.outvars]
@@ -184,15 +179,12 @@ def stage(trace: Any, tracers: Sequence[Any], eqn: Any) -> list[Any]:
 try:
     from jax._src import source_info_util as _source_info
     from jax._src.interpreters import partial_eval as _partial_eval
-
-    _recompute: Any = getattr(_partial_eval, "Recompute", False)
 except ImportError:
     _source_info = _partial_eval = None  # type: ignore[assignment]
-    _recompute = False
     MISSING.append("jax._src.interpreters.partial_eval")
 
 can_stage = hasattr(_partial_eval, "new_eqn_recipe") and hasattr(_partial_eval, "EffectHandle")
-"""Tells whether `stage` works with this JAX."""
+"""True if `stage` works with this JAX."""
 
 if not can_stage:
     MISSING.append("jax._src.interpreters.partial_eval.EffectHandle")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callout reads and writes shardings of JAX's, and answers XLA's partitioner.
+"""Reads and writes JAX's shardings, and registers partitioning rules with XLA.
 
-`gathered`, `spread_like` and `summed_over` are about shardings in an array's type, over the explicit axes of a mesh;
-`varying` and its like are about values inside a shard_map; `register_partitioner` and its like are about custom calls, which
-the partitioner asks how they are spread.
+`gathered`, `spread_like` and `summed_over` handle shardings in an array's type, over the explicit axes of a mesh.
+`varying` and related functions handle values inside a shard_map. `register_partitioner` and related functions tell
+XLA's partitioner how to shard custom calls.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from .versions import MISSING
 
 
 def _axes(value: Any, dim: int) -> tuple[Any, Any]:
-    """Returns the mesh and its axes over which a dimension is spread; None and None where the type does not say so."""
+    """Returns the mesh and its axes over which a dimension is sharded; None and None if the type has no sharding."""
     sharding: Any = getattr(jax.typeof(value), "sharding", None)
     axes = None if sharding is None or sharding.mesh.empty else sharding.spec[dim]
     return (None, None) if axes is None else (sharding.mesh, axes)
 
 
 def summed_over(aval: Any) -> frozenset[Any]:
-    """Returns the axes of which each device has a summand of a value of this type."""
+    """Returns the unreduced axes of a type: along these, each device holds a summand of the value."""
     axes: frozenset[Any] = getattr(getattr(getattr(aval, "sharding", None), "spec", None), "unreduced", frozenset())
     return axes
 
 
 def gathered(value: Any, dim: int) -> Any:
-    """Returns the value with all of the dimension on every device, as loops over it need."""
+    """Returns the value with the whole dimension on every device, as a loop over the dimension needs."""
     mesh, axes = _axes(value, dim)
     return value if axes is None else _spread(value, dim, mesh, None)
 
 
 def spread_like(value: Any, dim: int, like: Any, like_dim: int) -> Any:
-    """Returns the value with a dimension spread as one of `like`, as JAX asks of all that a `vmap` maps."""
+    """Returns the value with a dimension sharded like one of `like`, as JAX requires of all operands of a `vmap`."""
     mesh, axes = _axes(like, like_dim)
     return value if axes is None else _spread(value, dim, mesh, axes)
 
@@ -55,7 +55,7 @@ def _spread(value: Any, dim: int, mesh: Any, axes: Any) -> Any:
 
 
 def manual_devices(ctx: Any) -> int:
-    """Returns how many devices of this process run what is lowered, each on its own: inside shard_map or pmap."""
+    """Returns how many devices of this process each run the lowered code on their own: inside shard_map or pmap."""
     axis_context = ctx.module_context.axis_context
     if isinstance(axis_context, mlir.SPMDAxisContext):
         mesh: Any = axis_context.mesh
@@ -69,7 +69,7 @@ def manual_devices(ctx: Any) -> int:
 
 
 def varying_axes(aval: Any) -> frozenset[Any]:
-    """Returns the manual axes of a shard_map over which values of this type differ for JAX; none without `check_vma`."""
+    """Returns the manual axes of a shard_map over which values of this type vary; none without `check_vma`."""
     axes: frozenset[Any] = getattr(getattr(aval, "manual_axis_type", None), "varying", frozenset())
     return axes
 
@@ -84,15 +84,16 @@ except (ImportError, AttributeError):
 
 
 def varying(value: Any, like: Any) -> Any:
-    """Returns `value`, of which JAX then thinks that it differs over the same axes of a shard_map as one of type `like`."""
+    """Returns `value`, marked as varying over the axes of a shard_map over which `like` varies."""
     axes = varying_axes(like)
     return jax.lax.pcast(value, tuple(axes), to="varying") if axes else value
 
 
 def checked_axes() -> frozenset[Any]:
-    """Returns the manual axes of the shard_map that is being traced, if it tells over which of them values vary."""
-    axes: frozenset[Any] = frozenset(jax.sharding.get_abstract_mesh().manual_axes)
-    return axes if axes and (_check_vma is None or _check_vma.value) else frozenset()
+    """Returns the manual axes of the shard_map that is being traced, if it has `check_vma`."""
+    if _check_vma is not None and not _check_vma.value:
+        return frozenset()
+    return frozenset(jax.sharding.get_abstract_mesh().manual_axes)
 
 
 try:
@@ -115,17 +116,17 @@ def array_type(shape: Sequence[Any], dtype: Any, axes: frozenset[Any]) -> jax.co
 
 
 def has_partitioner() -> bool:
-    """Tells whether custom calls can tell XLA how they are spread over devices."""
+    """Returns whether this jaxlib supports partitioning rules for custom calls."""
     return hasattr(xla_client, "register_custom_call_partitioner") and hasattr(xla_client, "HloSharding")
 
 
 def register_partitioner(target: str, partition: Any, partition_of_plugins: Any = None) -> None:
     """Registers `partition(arg_shapes, arg_shardings, result_shape, result_sharding, config) -> (module, shardings, ...)`.
 
-    `partition_of_plugins`: for platforms that come as plugins, if they need another one. CPUs never do.
+    `partition_of_plugins`: another function for platforms that are plugins, if they need one. CPUs are not plugins.
 
-    The public `custom_partitioning` puts a pointer into the module, which neither the compilation cache nor an exported
-    program survives, and does not know side effects.
+    The public `custom_partitioning` puts a pointer into the module, which breaks the compilation cache and exported
+    programs, and does not support side effects.
     """
     if not has_partitioner():
         MISSING.append("jaxlib.xla_client.register_custom_call_partitioner")
@@ -161,20 +162,21 @@ def _with_each_plugin(register: Any) -> None:
 
 
 def replicated_sharding() -> Any:
-    """Every device has the whole value."""
+    """Returns the sharding that gives every device the whole value."""
     return xla_client.HloSharding.replicate()
 
 
 def tuple_sharding(shape: Any, elements: Sequence[Any]) -> Any:
-    """Returns the sharding of a call's results: a tuple's, or the one element."""
+    """Returns the sharding of a call's results: a tuple sharding, or the only element."""
     return xla_client.HloSharding.tuple_sharding(shape, list(elements)) if shape.is_tuple() else elements[0]
 
 
 def programs_around() -> Iterator[Any]:
     """Yields the lowering contexts of the programs that XLA is partitioning in this thread.
 
-    XLA's partitioner asks the rules of `custom_partitioning` for the function of each shard, which JAX lowers as a module of
-    its own. Only the whole program's executable lives on, with what the whole program's context keeps alive.
+    XLA's partitioner calls the rules of `custom_partitioning`, and JAX lowers the per-shard function to a module of its
+    own. Only the executable of the whole program survives, so objects must be kept alive by the whole program's
+    context.
     """
     frame = sys._getframe() if _partition_code is not None else None
     while frame is not None:
@@ -184,7 +186,7 @@ def programs_around() -> Iterator[Any]:
 
 
 def is_partitioning() -> bool:
-    """Tells whether XLA is partitioning a program in this thread, and asks for the function of a shard."""
+    """Returns whether XLA is partitioning a program in this thread, and JAX lowers a per-shard function."""
     return any(True for _ in programs_around())
 
 
@@ -195,3 +197,25 @@ try:
     _partition_code = _custom_partitioning._custom_partitioning_partition.__code__
 except (ImportError, AttributeError):
     MISSING.append("jax._src.custom_partitioning._custom_partitioning_partition")
+
+
+def without_mesh() -> contextlib.AbstractContextManager[Any]:
+    """Returns a context without this thread's mesh, because a callback may run on the thread that dispatches."""
+    stack = contextlib.ExitStack()
+    if _mesh is not None:
+        stack.enter_context(_use_concrete_mesh(_mesh.empty_concrete_mesh))
+        stack.enter_context(_mesh.use_abstract_mesh(_mesh.empty_abstract_mesh))
+    return stack
+
+
+_mesh: Any = None
+try:
+    from jax._src import mesh as _mesh_module
+    from jax._src.sharding_impls import _internal_use_concrete_mesh as _use_concrete_mesh
+
+    if {"empty_concrete_mesh", "empty_abstract_mesh", "use_abstract_mesh"} <= vars(_mesh_module).keys():
+        _mesh = _mesh_module
+except ImportError:
+    pass
+if _mesh is None:
+    MISSING.append("jax._src.mesh.use_abstract_mesh")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The places in the user's code where something was traced, and what is left out of tracebacks."""
+"""Finds the user's lines where equations were traced, and hides frames from tracebacks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .versions import MISSING
 
 
 def hide_frames(folder: str) -> None:
-    """Leaves the frames of a folder's files out of the tracebacks that JAX filters, as it does with its own."""
+    """Makes JAX hide the frames of a folder's files in filtered tracebacks, like its own frames."""
     try:
         from jax._src.traceback_util import register_exclusion
     except ImportError:
@@ -23,7 +23,7 @@ def hide_frames(folder: str) -> None:
 
 @contextlib.contextmanager
 def context_of(eqn: Any) -> Iterator[None]:
-    """Restores what was set where an equation was traced: settings, and the place in the user's code that errors name."""
+    """Restores the settings and the source line of an equation's trace, which errors name."""
     with contextlib.ExitStack() as stack:
         if _source_info is not None:
             names = _source_info.current_name_stack() + eqn.source_info.name_stack
@@ -42,13 +42,13 @@ except ImportError:
 
 
 def frames_of(eqn: Any) -> Iterator[Any]:
-    """Returns the frames outside of JAX that an equation was traced in, innermost first; see `file_name`, `start_line`."""
+    """Returns the frames outside of JAX that an equation was traced in, innermost first: `file_name`, `start_line`, ..."""
     return iter(()) if _source_info is None else _source_info.user_frames(eqn.source_info.traceback)
 
 
 @contextlib.contextmanager
 def own_lines() -> Iterator[None]:
-    """Gives what is traced the lines where it stands, and not those of the equation that it is traced for."""
+    """Gives traced equations their own source lines, instead of the line of the equation that is evaluated."""
     if _source_info is None:
         yield
         return
@@ -62,18 +62,18 @@ def own_lines() -> Iterator[None]:
 
 
 def source_file(traced: Any) -> str:
-    """Names the file where the function stands that a jaxpr was traced from, or a derivative rule; "" if nobody knows."""
+    """Returns the source file of a derivative rule, or of the function behind a jaxpr; "" if unknown."""
     info = getattr(getattr(traced, "jaxpr", traced), "debug_info", None)
     return str(getattr(info, "func_src_info", None) or "").rpartition(" at ")[2].rpartition(":")[0]
 
 
 def is_of_jax(file: str) -> bool:
-    """Returns True for JAX's own files, and others that it leaves out of tracebacks."""
+    """Returns True for JAX's own files, and for others that it hides in tracebacks."""
     return _source_info is not None and not _source_info.is_user_filename(file)
 
 
 def inside_jax_callback() -> bool:
-    """Tells whether this thread is inside a callback of JAX's own, which only its stack tells."""
+    """Returns whether this thread is inside one of JAX's own callbacks, by looking at the stack."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__") in ("jax._src.callback", "jax._src.debugging"):

@@ -35,4 +35,4 @@ def warn_if_untested() -> None:
 
 
 CALLBACK_PLATFORMS = ("cpu", "cuda", "rocm", "tpu", *(("oneapi",) if JAX_VERSION >= (0, 12) else ()))
-"""Where JAX's own callbacks run."""
+"""The platforms of JAX's own callbacks."""

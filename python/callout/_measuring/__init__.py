@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was counted and timed: statistics, reports and profiles."""
+"""Counters, reports and profiles."""

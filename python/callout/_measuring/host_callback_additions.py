@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `callout.host_callback` adds to the settings, the loggers and the statistics, whether it is imported or not."""
+"""Adds the settings, the logger and the counters of `callout.host_callback`, even if it is not imported."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from . import stats
 
 logger, LOG_SOURCE = loggers.add("callout.host_callback")
 
-lock = threading.RLock()  # also around what a print writes, which may print itself
-_counts = {"native": 0, "numpy": 0}  # written under `lock`
+lock = threading.RLock()  # reentrant: held while a print writes, and a stream's `write` may print
+_counts = {"native": 0, "numpy": 0}  # writes require `lock`
 
 
 def count(path: str) -> None:
-    """Counts a print whose text "native" or "numpy" made. Requires `lock`."""
+    """Counts a print that was formatted by `path`: "native" or "numpy". Requires `lock`."""
     _counts[path] += 1
 
 
 def print_counts() -> dict[str, int]:
-    """Returns how many each of the two has made so far. Takes no lock: thread-safe, and in a forked child too."""
+    """Returns the number of prints by each path. Thread-safe. Takes no lock, so that it works in a forked child."""
     return dict(_counts)
 
 
 def reset_print_counts() -> None:
-    """Begins anew. Thread-safe."""
+    """Resets the counts to 0. Thread-safe."""
     with lock:
         _counts.update(dict.fromkeys(_counts, 0))
 
 
-# The aliases are the flags that jax.config no longer knows, and the environment variables that went with them.
+# The aliases are flags that jax.config no longer has, and their environment variables.
 config.add(
     flags={
         "host_callback_inline": (False, "host_callback: eager taps run in the caller's stack."),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.stats` has the counters of callbacks, queues and live objects, as tables and as Prometheus' text.
+"""`callout.stats` returns the counters of callbacks, queues and live objects, as tables and as Prometheus' text.
 
-The text is of Prometheus' exposition format, version 0.0.4.
+The text has Prometheus' exposition format, version 0.0.4.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _tables_above: list[Counts] = []
 
 
 def add(table: Counts) -> None:
-    """Adds counts that `stats()` has from now on."""
+    """Adds a table of counters to `stats()`."""
     _tables_above.append(table)
 
 
 class WatchedPlace(TypedDict):
-    """The first element under a watch's name that was bad."""
+    """The first bad element under a watch's name."""
 
     step: int
     device: int
@@ -52,7 +52,7 @@ class WatchedPlace(TypedDict):
 
 
 class WatchStats(TypedDict):
-    """What the watches of one name have seen."""
+    """The counts of all watches with one name."""
 
     calls: int
     bad_calls: int
@@ -63,10 +63,10 @@ class WatchStats(TypedDict):
 
 
 class Stats(dict[str, Any]):
-    """What `stats()` returns: a dict of tables, which prints as one."""
+    """A dict of tables, which prints as text; `stats()` returns it."""
 
     def table(self) -> str:
-        """Returns aligned tables of the callbacks, those with the most time first, of the watches and of the queues."""
+        """Returns aligned tables of the callbacks, by falling host time, of the watches and of the queues."""
         callbacks, queues = self["callbacks"], self["queues"]
         parts = [_callback_table(callbacks) if callbacks else "No callback has run."]
         if self.get("watches"):
@@ -79,16 +79,16 @@ class Stats(dict[str, Any]):
         return "\n\n".join(parts)
 
     def report(self) -> Report:
-        """Returns what the counters say: the callbacks that take the time, queues that made programs wait, what to change.
+        """Returns a report on the counters: callbacks that take the time, queues that made programs wait, suggested changes.
 
-        `str()` of it is the text; `findings` has what it found, `facts` the numbers. That of a profile says more.
+        Its `str()` is the text, `findings` has the results, `facts` the numbers. The report of a profile contains more.
         """
         from .report import facts_of_stats, make_report
 
         return make_report(facts_of_stats(self, len(_jax_compat.devices_in_use())))
 
     def prometheus(self) -> str:
-        """Returns the same numbers in Prometheus' text exposition format."""
+        """Returns the counters in Prometheus' text exposition format."""
         return exposition(self, {table.key: table.family for table in _tables_above})
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class Stats(dict[str, Any]):
 
 
 def _metric_table(first: str, metrics: Iterable[Sequence[str]], rows: Iterable[tuple[str, Mapping[str, float]]]) -> str:
-    """Writes the numbers that have a column, a row for each label."""
+    """Writes a table with a column for each metric and a row for each label."""
     shown = [(key, column) for key, *_, column in metrics if column]
     cells = [(label, *(_cell(key, numbers[key]) for key, _ in shown)) for label, numbers in rows]
     return tables.aligned((first, *(column for _, column in shown)), cells)
@@ -139,9 +139,9 @@ def _queue_table(queues: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _reset() -> None:
-    """Begins anew: all counters are zero, and a tap that fails again is logged again.
+    """Resets all counters to zero; a tap that fails again is then logged again.
 
-    Waits until what programs have sent before is counted. What queues and live objects are now stays what it is.
+    Blocks until earlier records are counted. The current contents of queues and the live objects still count.
     """
     drain()
     _ext.reset_statistics()
@@ -153,23 +153,22 @@ def _reset() -> None:
 def stats() -> Stats:
     """Returns the counters of every callback by label, of every queue, and of live objects.
 
-    Per callback: `calls` that ran (for taps: records delivered), `bytes` of their operands and results,
-    `host_seconds` inside them, `drops` (records that a full queue did not take), `skips` (records that `every`,
-    `min_interval` or `sample` left out), `errors`. Per queue: worker ("python" or "native"), device ordinal, bytes, and
-    of records that are on their way from a GPU to it their number (`on_device`) and the memory that they take
-    (`pinned_bytes`).
-    `live`: objects of the core that exist now. `watches`: what `callout.watch` found, by name: `calls`, those of them
-    that were bad, `elements`, `nan`, `inf`, and the `first` bad element: step, device, run, time (seconds since
-    1970), leaf, shape of what the device has, `index` in the whole value, where the device's `shard` begins (None: it
-    has the whole), and kind ("nan" or "inf").
-    `kernels`: of GPU kernels, `launches` that went through the core, which those that XLA replays from a command buffer
-    do not, and images `loaded`; of `numba_cuda_callable(graph=True)`, calls that were `recorded`, and recordings that
-    were `replayed`. Modules that count something of their own add a table, which their documentation describes.
-    Thread-safe; the numbers may be of slightly different moments. `callout.stats.reset()` begins anew.
+    Per callback: `calls` that ran (for taps: records delivered), `bytes` of their operands and results, `host_seconds`
+    inside them, `drops` (records that did not fit into a full queue), `skips` (records that `every`, `min_interval` or
+    `sample` left out), `errors`. Per queue: worker ("python" or "native"), device ordinal, bytes, and for records on
+    their way from a GPU to the queue their number (`on_device`) and their memory (`pinned_bytes`). `live`: objects of
+    the core that exist now. `watches`: the results of `callout.watch`, by name: `calls`, the number of `bad` ones,
+    `elements`, `nan`, `inf`, and the `first` bad element: step, device, run, time (seconds since 1970), leaf, shape of
+    the device's part, `index` in the whole value, the begin of the device's `shard` (None: the device has the whole
+    value), and kind ("nan" or "inf"). `kernels`: for GPU kernels, `launches` through the core (without those that XLA
+    replays from a command buffer) and images `loaded`; for `numba_cuda_callable(graph=True)`, calls that were
+    `recorded`, and recordings that were `replayed`. Modules with counters of their own add a table, which their
+    documentation describes. Thread-safe; the numbers may be from slightly different moments. `callout.stats.reset()`
+    resets the counters.
 
     Returns:
-        A dict of these tables. `str()` or `table()` of it is a text to read, `prometheus()` one for Prometheus; `report()`
-        says what the numbers mean, and what to change.
+        A dict of these tables. Its `str()` or `table()` is a readable text, `prometheus()` a text for Prometheus;
+        `report()` explains the numbers, and suggests changes.
 
     Example:
         >>> third = callout.options(lambda x: x / 3, name="third")
@@ -194,13 +193,13 @@ def stats() -> Stats:
 
 
 def report() -> Report:
-    """Returns what the counters since the begin of the process say: `print(callout.report())`.
+    """Returns a report on the counters since the process began: `print(callout.report())`.
 
-    Names the callbacks that take the time, queues that made programs wait or lost records, and what to change.
-    `profile.report()` says more, of what a profile saw. Thread-safe.
+    The report names callbacks that take the time, queues that made programs wait or lost records, and suggests changes.
+    `profile.report()` contains more, from a profile. Thread-safe.
 
     Returns:
-        An object whose `str()` is the text; `findings` has what it found, `facts` the numbers.
+        An object whose `str()` is the text; `findings` has the results, `facts` the numbers.
 
     Example:
         >>> report = callout.report()
@@ -211,15 +210,15 @@ def report() -> Report:
 
 
 class Family(NamedTuple):
-    """How a table of counters is told."""
+    """Describes a table of counters for Prometheus."""
 
     name: str
-    label: str  # of the counters' keys
+    label: str  # the name of the label that holds a counter's key
     text: str
 
 
 def _escape(text: str) -> str:
-    # A lone surrogate cannot be written as UTF-8.
+    # UTF-8 cannot encode a lone surrogate.
     readable = text.encode("utf-8", "replace").decode()
     return readable.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
@@ -235,7 +234,7 @@ def _family(name: str, kind: str, text: str, samples: Iterator[tuple[Mapping[str
 
 
 def exposition(stats: Mapping[str, Any], more: Mapping[str, Family]) -> str:
-    """Returns what `callout.stats()` has, as text to serve or to write to a file. `more`: tables of counters besides."""
+    """Returns the counters as text to serve or to write to a file. `more`: the families of further tables."""
     lines: list[str] = []
     for key, name, kind, text, _ in _ext.callback_metrics():
         callbacks = (({"callback": label}, each[key]) for label, each in stats["callbacks"].items())

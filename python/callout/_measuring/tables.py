@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers and tables as people read them."""
+"""Formats numbers and tables for people."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def percent(share: float) -> str:
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Writes rows below each other: the first column to the left, the others to the right."""
+    """Aligns the columns of a table: the first one to the left, the others to the right."""
     lines = [[" ".join(str(cell).splitlines()) for cell in row] for row in (header, *rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     texts = []
@@ -46,5 +46,5 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def as_html(text: str) -> str:
-    """Returns a text of columns as notebooks show it."""
+    """Returns a text of columns as HTML for notebooks."""
     return f"<pre>{html.escape(text)}</pre>"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are compiled once a machine: each is kept under a digest of all that went into it."""
+"""Caches compiled files on a machine, each under a digest of all of its inputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAST_FREE_BYTES = 16_000_000
 
 
 def cache_folder(kind: str) -> Path:
-    """Returns the folder for files of a kind ("cpp"): of `config.cache_dir`, or a temporary one if that cannot be used."""
+    """Returns the folder for files of a kind ("cpp") in `config.cache_dir`, or a temporary one if it cannot be used."""
     folder = Path(config.cache_dir) / kind
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def _temporary_folder(kind: str) -> Path:
 
 
 def temporary_folder(kind: str) -> Path:
-    """Returns a folder that goes with this process, and stays if a child of it ends."""
+    """Returns a folder that this process removes at its end, but a forked child does not."""
     folder, process = Path(tempfile.mkdtemp(prefix=f"callout-{kind}-")), os.getpid()
 
     def remove() -> None:
@@ -61,11 +61,11 @@ def temporary_folder(kind: str) -> Path:
 def kept(
     folder: Path, key: str, suffix: str, name: str, make: Callable[[Path], None], beside: Sequence[str] = ()
 ) -> Path:
-    """Returns the file of `key`, which `make` writes at the path that it is given if no process on this machine has.
+    """Returns the file of `key`. If the cache does not have it, `make(path)` writes it.
 
-    A file that is not what was written, on a disk that was full or by a machine that went down, is made again. Other
-    processes that want the same file wait, and find it when it is their turn. `name` is for whoever waits long; `beside`:
-    suffixes of more files of `key`, which `make` writes where they belong.
+    A damaged file, from a full disk or a crash, is made again. Blocks until no other process makes the file. `name`:
+    shown to the user if the compilation takes long. `beside`: suffixes of further files of `key`, which `make` writes
+    to their final places.
     """
     file = folder / f"{key}{suffix}"
     sums = folder / f"{key}.sums"
@@ -74,7 +74,7 @@ def kept(
         return file
     with _locked(folder / f"{key}.lock"):
         if not _are_whole([file, *others], sums):
-            for left in folder.glob(f".{key}.*"):  # of a process that was killed: this one has the lock
+            for left in folder.glob(f".{key}.*"):  # left by a killed process, because this one has the lock
                 left.unlink(missing_ok=True)
             unfinished = folder / f".{key}.{os.getpid()}{suffix}"
             try:
@@ -94,7 +94,7 @@ def _sum(file: Path) -> str:
 
 
 def _are_whole(files: Sequence[Path], sums: Path) -> bool:
-    """Returns True if the files hold what was written."""
+    """Returns True if the files have their recorded checksums."""
     try:
         return [_sum(file) for file in files] == sums.read_text().split()
     except (OSError, UnicodeError):

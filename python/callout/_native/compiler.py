@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiler makes a shared library of source files, once a machine, and the library's symbols tell what it exports.
+"""Compiles source files to cached shared libraries, and reads the symbols that a library exports.
 
-Libraries are kept under a digest of all that went into them. `exported_symbols` reads the dynamic symbol table (ELF-64,
+Libraries are cached under a digest of all of their inputs. `exported_symbols` reads the dynamic symbol table (ELF-64,
 little-endian; see elf(5)).
 """
 
@@ -24,7 +24,7 @@ from .cache import cache_folder, kept
 
 
 class CompileError(errors.CallbackError):
-    """The compiler refused the source, or there is none. The text has its command and what it said."""
+    """The compiler rejected the source, or no compiler was found. The text has the command and its output."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Compiler:
     """A command that makes shared libraries.
 
     Attributes:
-        where: who asks, for errors: "callout.cpp".
-        kind: the folder of the cache.
-        command: the compiler, and arguments that it always gets.
-        base_flags: for compilation, before everybody else's.
-        preprocess: arguments to preprocess, without lines that say where something is: once for each pass of the compiler.
-        macros: arguments to print what is predefined; they say what "-march=native" means.
-        variables: of the environment, whose flags the compiler takes too.
+        where: the module's name in errors: "callout.cpp".
+        kind: the name of the cache's folder.
+        command: the compiler, and its constant arguments.
+        base_flags: flags for compilation, before all others.
+        preprocess: arguments for preprocessing without line markers: one list for each pass of the compiler.
+        macros: arguments to print predefined macros, which reveal the meaning of "-march=native".
+        variables: environment variables with further flags of the compiler.
     """
 
     where: str
@@ -50,15 +50,15 @@ class Compiler:
     variables: tuple[str, ...] = ()
 
     def run(self, what: str, *arguments: str) -> bytes:
-        """Returns what the compiler prints. CompileError if it fails."""
+        """Runs the compiler, and returns its output. Raises CompileError if it fails."""
         command = [*self.command, *arguments]
         try:
             done = subprocess.run(command, capture_output=True, check=False)
         except OSError as error:
             raise CompileError(f"{self.where}: {what}: {shlex.join(command)}: {error}") from error
         if done.returncode:
-            said = done.stderr.decode(errors="replace").rstrip()
-            raise CompileError(f"{self.where}: {what}: {shlex.join(command)} ended with {done.returncode}\n{said}")
+            output = done.stderr.decode(errors="replace").rstrip()
+            raise CompileError(f"{self.where}: {what}: {shlex.join(command)} ended with {done.returncode}\n{output}")
         return done.stdout
 
 
@@ -72,7 +72,7 @@ def _version(compiler: Compiler) -> str:
 
 
 def command_in(where: str, variable: str) -> list[str]:
-    """Returns the words of a command in an environment variable; none if it is not set, or blank.
+    """Returns the words of the command in an environment variable; none if it is unset or blank.
 
     Raises:
         CompileError: a quote is not closed, or there is no such command.
@@ -88,7 +88,7 @@ def command_in(where: str, variable: str) -> list[str]:
 
 
 def find_compiler() -> Compiler:
-    """Returns that of C++: the command in `CXX` if set, or else the first of c++, g++, clang++ on the path."""
+    """Returns the C++ compiler: the command in `CXX` if set, or else the first of c++, g++, clang++ on the path."""
     wanted = command_in("callout.cpp", "CXX")
     for command in [wanted] if wanted else [["c++"], ["g++"], ["clang++"]]:
         if path := shutil.which(command[0]):
@@ -101,10 +101,10 @@ def find_compiler() -> Compiler:
 def build(
     compiler: Compiler, files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[str], name: str
 ) -> tuple[Path, str]:
-    """Returns the shared library of `files`, compiled if no process on this machine has, and the digest of what made it.
+    """Returns the shared library of `files`, from the cache or compiled, and the digest of its inputs.
 
     Raises:
-        CompileError: the compiler refused.
+        CompileError: the compiler rejected a file.
     """
     options = [*compiler.base_flags, *(f"-I{folder}" for folder in include_dirs)]
     from_environment = [os.environ.get(variable) for variable in compiler.variables]
@@ -118,7 +118,7 @@ def build(
     key = digest.hexdigest()[:32]
 
     def compile_library(library: Path) -> None:
-        # Libraries count for what comes before them.
+        # The flags are behind the files, because the linker uses a library only for files before it.
         compiler.run(f"cannot compile {name}", *options, "-shared", *map(str, files), *flags, "-o", str(library))
         try:
             exported_symbols(library)
@@ -135,7 +135,7 @@ _DYNSYM = 11
 
 
 def exported_symbols(path: Path) -> set[str]:
-    """Returns the names of the defined symbols. ValueError for a file that is not such a library, or damaged."""
+    """Returns the names of the defined symbols. Raises ValueError if the file is no such library, or is damaged."""
     data = path.read_bytes()
     if data[:6] != b"\x7fELF\x02\x01":
         raise ValueError(f"{path} is no shared library: it has {len(data)} bytes, and begins with {data[:6]!r}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A C++ function as a JAX function: what it says of its parameters is checked when it is traced."""
+"""C++ functions as JAX functions. A call is checked against the declared parameters when it is traced."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class _Parameter:
 class Function(NativeFunction):
     """A C++ function that JAX programs can call.
 
-    Call it with arrays, and with its attributes by keyword. `options` returns a copy with other settings. Without `out`,
-    each result has the shape of the first argument of its rank; that needs a function that describes its parameters.
+    It takes arrays by position, and attributes by keyword. `options` returns a copy with other settings. Without `out`,
+    each result has the shape of the first argument of its rank; this needs a function that describes its parameters.
     """
 
     _PACKAGE = "callout.cpp"
@@ -46,7 +46,7 @@ class Function(NativeFunction):
     def __init__(self, target: NativeTarget, name: str, settings: Settings):
         super().__init__(f"{self._PACKAGE} '{name}'", name, settings)
         self._target = target
-        # A program that another process exported finds the function from now on.
+        # From now on, programs that another process exported find the function.
         self._name = target.bind()
         described: Any = _ext.native_parameters(target.callback())
         self._parameters = None if described is None else [_Parameter(*item) for item in described]
@@ -91,7 +91,7 @@ class Function(NativeFunction):
         return Constant(array[()] if array.ndim == 0 else array)
 
     def _typed(self, index: int, arg: Any) -> Any:
-        """Returns a Python number as an array of the declared dtype, if there is one."""
+        """Converts a Python number to an array of the declared dtype, if there is one."""
         declared = self._of(_IN)
         if not isinstance(arg, (bool, int, float, complex)) or index >= len(declared):
             return super()._typed(index, arg)

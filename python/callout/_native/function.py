@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A native function is a JAX function by a primitive that `callout.cpp`, `callout.cuda` and `callout.numba` share.
+"""Makes native functions JAX functions, by a primitive that `callout.cpp`, `callout.cuda` and `callout.numba` share.
 
-The primitive is a call with constants, and with no Python at run time.
+The primitive is a call with constants, which runs without Python.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from jax.interpreters import ad, batching, mlir, xla
 from .._base import patches
 from .._base.arguments import as_leaves
 from .._callbacks.derivatives import call_with_rules, inherited_vmap_method
-from .._callbacks.pure_callback import check_sharding, result_avals
+from .._callbacks.pure_callback import result_avals
 from .._primitives import lowering
 from .._primitives.aliases import Aliases, check_aliases, own_operands
 from .._primitives.batching import INSIDE_RULES, VMAP_METHODS, batch_call, batched_aval, check_vmap_method, in_front
 from .._primitives.call import Avals, lower_call, refuse
-from .._primitives.context import named_device
+from .._primitives.context import check_sharding, named_device
 from .._primitives.varying import result_types
 from .._targets.foreign_attributes import Constant
 from .native_target import NativeTarget
@@ -33,10 +33,10 @@ function_p = jax.extend.core.Primitive("callout_function")
 function_p.multiple_results = True
 
 PARALLEL = "parallel"
-# For GPU kernels, which are launched for the shapes that they were traced for, these mean one launch a lane, too.
+# GPU kernels are launched for the traced shapes, so for them these methods mean one launch for each lane, too.
 _WHOLE_BATCH = ("expand_dims", "broadcast_all", "legacy_vectorized")
 
-# The extents of a batch, outermost first, and for each operand which of them it has (bit i: the i-th).
+# The extents of a batch, outermost first, and for each operand a mask: bit i tells whether it has the i-th extent.
 Lanes = tuple[tuple[int, ...], tuple[int, ...]]
 
 Constants = tuple[tuple[str, Constant], ...]
@@ -44,7 +44,7 @@ Constants = tuple[tuple[str, Constant], ...]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a call may be told besides its arguments; see `NativeFunction.options`."""
+    """The settings of a native function; see `NativeFunction.options`."""
 
     out: Any = None
     vmap_method: str | None = None
@@ -58,7 +58,7 @@ _Self = TypeVar("_Self", bound="NativeFunction")
 
 
 class NativeFunction(abc.ABC):
-    """Is called with arrays, or pytrees of them, and with its constants by keyword."""
+    """The base of native functions, which take arrays or pytrees by position, and constants by keyword."""
 
     _MORE_VMAP_METHODS: tuple[str, ...] = (PARALLEL,)
 
@@ -70,7 +70,7 @@ class NativeFunction(abc.ABC):
         check_sharding(where, settings.sharding)
 
     def __copy__(self) -> Self:
-        return self  # as functions do
+        return self  # like a function
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
@@ -81,42 +81,42 @@ class NativeFunction(abc.ABC):
 
     @abc.abstractmethod
     def _prepare(self, constants: Mapping[str, Any]) -> tuple[NativeTarget, Constants]:
-        """Returns what to call, and the constants that the program carries."""
+        """Returns the target, and the constants that the program carries."""
 
     @abc.abstractmethod
     def _results(self, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> Any:
-        """Returns shapes and dtypes of the results where `out` does not say them."""
+        """Returns shapes and dtypes of the results if there is no `out`."""
 
     def _typed(self, index: int, arg: Any) -> Any:
-        """Returns a Python number as an array."""
+        """Converts a Python number to an array."""
         del index
         return jax.numpy.asarray(arg) if isinstance(arg, (bool, int, float, complex)) else arg
 
     def _scratch(self, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Returns shapes and dtypes of results that are memory for the function, and dropped. They come last."""
+        """Returns shapes and dtypes of scratch memory: results behind the others, which are dropped."""
         del args, avals, constants
         return ()
 
     def _check(self, args: Sequence[Any], results: Sequence[Any]) -> None:
-        """Raises TypeError if the function does not take or give these. By default it finds out when it is compiled."""
+        """Raises TypeError if arguments or results do not fit. The default checks nothing, because compilation will."""
         del args, results
 
     def options(self, **settings: Any) -> Self:
         """Returns a copy with other settings.
 
         Args:
-            **settings: of these:
+            **settings: any of these:
 
                 - `out`: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments (with `shape` and
                   `dtype`) and the constants that returns one.
-                - `vmap_method`: as in `jax.pure_callback`, or "parallel": `vmap` then calls the function once a lane, on
-                  several of XLA's threads at once.
+                - `vmap_method`: as in `jax.pure_callback`, or "parallel": `vmap` then calls the function once for each
+                   lane, on several of XLA's threads at once.
                 - `jvp`: `jvp(primals, tangents, **constants)` returns (results, their tangents).
                 - `vjp`: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)`
-                  returns a cotangent an argument).
-                - `sharding`: `SingleDeviceSharding` of the device that calls, in a jit over several.
-                - `input_output_aliases`: {argument: result}, both flat indices. Such a result holds its argument's value
-                  when the function is called, which updates it in place.
+                   returns one cotangent for each argument).
+                - `sharding`: `SingleDeviceSharding` of the device that calls, in a jit over several devices.
+                - `input_output_aliases`: {argument: result}, both flat indices. Such a result holds its argument's
+                   value at the start, and the function updates it in place.
         """
         return self._with(dataclasses.replace(self._settings, **settings))
 
@@ -147,14 +147,14 @@ class NativeFunction(abc.ABC):
     def _call(
         self, flat: Sequence[Any], avals: Sequence[Any], target: NativeTarget, results: Sequence[Any], **params: Any
     ) -> Sequence[Any]:
-        """Returns the results as a flat list. `avals` are those of `flat`."""
+        """Binds the call, and returns the flat results. `avals` are the types of `flat`."""
         del avals
         called: Sequence[Any] = function_p.bind(
             *flat,
             target=target,
             result_avals=results,
             vmap_method=self._vmap_method(),
-            sharding=named_device(self._settings.sharding),
+            sharding=named_device(self._where, self._settings.sharding),
             lanes=None,
             **params,
         )
@@ -169,7 +169,7 @@ class NativeFunction(abc.ABC):
 
 
 def shapes_of(wanted: Any, args: Sequence[Any], avals: Sequence[Any], constants: Mapping[str, Any]) -> Any:
-    """Returns `wanted`, or what it returns for arguments of these shapes and for the constants."""
+    """Returns `wanted`, or its result for arguments of these shapes and the constants if it is a function."""
     if not callable(wanted):
         return wanted
     return wanted(*jax.tree.unflatten(jax.tree.structure(tuple(args)), avals), **constants)
@@ -190,7 +190,7 @@ def _of_one_lane(
 def _specialised(
     target: NativeTarget, args: Sequence[Any], results: Sequence[Any], lanes: Lanes | None
 ) -> NativeTarget:
-    """Returns the target for what one lane has."""
+    """Returns the target for the shapes and dtypes of one lane."""
     return target.specialise(*_of_one_lane(args, results, lanes))
 
 
@@ -238,7 +238,7 @@ ad.primitive_transposes[function_p] = functools.partial(refuse, "Native", "trans
 
 
 def _in_lanes(aliases: Aliases, lanes: Lanes | None) -> tuple[dict[str, Any], dict[int, int]]:
-    """Returns the attributes of a batch, and the operands whose memory the compiler may give to results."""
+    """Returns the attributes of a batch, and the aliases that the compiler may use for memory."""
     if lanes is None:
         return {"aliases": aliases}, dict(aliases)
     extents, masks = lanes

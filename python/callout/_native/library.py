@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared libraries of C++ and of CUDA C++ are compiled with Callout's headers, and functions are loaded from them.
+"""Compiles C++ and CUDA C++ to shared libraries with Callout's headers, and loads functions from libraries.
 
-`include_dir` and `cmake_dir` say where the headers and the CMake package are.
+`include_dir` and `cmake_dir` return the folders of the headers and of the CMake package.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RECORD = "_callout_record"
 
 @dataclasses.dataclass(frozen=True)
 class LoadedFunction:
-    """Names a function of a library. `digest`: of what the library was made of; `library`: if programs carry it along."""
+    """A function of a library. `digest`: of the library's inputs. `library`: set if programs embed the library."""
 
     label: str
     callback: _ext.Callback
@@ -35,7 +35,7 @@ class LoadedFunction:
 
 @contextlib.contextmanager
 def source_file(where: str, source: str, name: str, suffix: str) -> Iterator[Path]:
-    """Writes a file with this source, as long as the block lasts. Compilers call it by the name of the module."""
+    """Writes a temporary file with this source for the block. Compilers' messages show the name of the module."""
     if not isinstance(source, str):
         raise TypeError(f"{where}: the source must be a string, got {source!r}")
     with tempfile.TemporaryDirectory(prefix="callout-source-") as folder:
@@ -47,7 +47,7 @@ def source_file(where: str, source: str, name: str, suffix: str) -> Iterator[Pat
 def build_library(
     compiler: Compiler, files: Sequence[Path], flags: Sequence[str], include_dirs: Sequence[str], name: str
 ) -> tuple[Path, str]:
-    """Returns what `build` returns, for sources that find Callout's own headers."""
+    """Builds a library like `build`, with Callout's headers on the include path."""
     own = include_dir()
     return build(compiler, files, flags, [*include_dirs, own], name)
 
@@ -55,7 +55,7 @@ def build_library(
 def loaded_functions(
     where: str, path: Path, digest: str, name: str, functions: Functions, embed: bool
 ) -> Iterator[tuple[str, LoadedFunction, Mapping[str, Any]]]:
-    """Yields (name, function, settings) of those that `functions` chooses; see `_chosen`. `embed`: programs carry it."""
+    """Yields (name, function, settings) for the chosen `functions`; see `_chosen`. `embed`: programs carry the library."""
     for function, settings in _chosen(where, path, name, functions).items():
         label = f"{name}.{function}"
         callback = _ext.load_native(label, f"{path}:{function}")
@@ -63,10 +63,10 @@ def loaded_functions(
 
 
 def _chosen(where: str, path: Path, name: str, functions: Functions) -> Mapping[str, Mapping[str, Any]]:
-    """Returns the functions with their settings: those of `functions`, or all that describe themselves.
+    """Returns the functions with their settings: `functions`, or all functions that describe themselves.
 
     Raises:
-        CompileError: there are none, or the file is no library.
+        CompileError: the library has no such function, or the file is no library.
     """
     if isinstance(functions, Mapping):
         return functions

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the functions of a library or an image are attributes of."""
+"""The base of modules that have the functions of a library or an image as attributes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FunctionT = TypeVar("FunctionT", bound=NativeFunction)
 
 
 class Module(Generic[FunctionT]):
-    """Has native functions as attributes. `path` is the file that they are in."""
+    """Has native functions as attributes. `path` is the file with the functions."""
 
     def __init__(self, name: str, path: Path | None, functions: Mapping[str, FunctionT]):
         self.__name__ = name
@@ -22,7 +22,7 @@ class Module(Generic[FunctionT]):
 
     def __getattr__(self, name: str) -> FunctionT:
         functions = self.__dict__.get("_functions")
-        if functions is None:  # while it is made
+        if functions is None:  # while the object is constructed
             raise AttributeError(name)
         if name in functions:
             found: FunctionT = functions[name]

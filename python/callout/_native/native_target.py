@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `target` of a native function's primitive is machine code, named by its content.
+"""The target of a native function's primitive: machine code, which is named by its content.
 
-`refused_write` makes the error for a Numba kernel, for a CPU or a GPU, that writes to an argument.
+`refused_write` makes the error for a Numba kernel, on a CPU or a GPU, that writes to an argument.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from .._targets.target import Target, Transforms
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """A shared library that a program carries along, and the function of it that is meant."""
+    """A shared library that a program carries, and the function in it."""
 
     path: Path
     symbol: str
 
 
 class NativeTarget(Target):
-    """Calls native code. Its name in a program is made of its content, and means the same in every process that built it."""
+    """Calls native code. Its name in a program contains a digest, so that every process that builds the code finds it."""
 
     __slots__ = ("_library", "content")
 
     platforms: tuple[str, ...] = PLATFORMS
     handler = "callout.v1.call"
-    """The FFI target that calls it."""
+    """The FFI target that calls the code."""
     has_parallel_lanes = True
-    """Tells whether `vmap_method="parallel"` is for it."""
+    """True if `vmap_method="parallel"` is supported."""
     is_kernel = False
-    """Tells whether a launch runs it, with `lower_launch`, and no call."""
+    """True if `lower_launch` launches the code, instead of a call."""
 
     def __init__(
         self, key: Hashable, label: str, callback: _ext.Callback | None, content: str, library: Library | None = None
@@ -56,7 +56,7 @@ class NativeTarget(Target):
         return False
 
     def bind(self, transforms: Transforms = ()) -> str:
-        """Returns the name that goes into the program."""
+        """Binds the code, and returns its name for programs."""
         if self._library is not None:
             return self.label
         key = repr(transforms)
@@ -65,13 +65,13 @@ class NativeTarget(Target):
         return self._bindings[key].name
 
     def exported_name(self, where: str, transforms: Transforms = ()) -> str:
-        """Returns the same, which means the same where the program is loaded."""
+        """Returns the name from `bind`, which is valid in the process that loads the program, too."""
         del where
         return self.bind(transforms)
 
     def is_held_by_programs(self, name: str) -> bool:
         del name
-        """False if they carry it themselves."""
+        """Returns False if programs carry the code themselves."""
         return self._library is None
 
     @property
@@ -80,7 +80,7 @@ class NativeTarget(Target):
         return self._library is not None
 
     def attributes(self) -> dict[str, Any]:
-        """Returns what the call carries besides its name."""
+        """Returns the call's attributes besides its name."""
         if self._library is None:
             return {}
         code = self._library.path.read_bytes()
@@ -103,11 +103,11 @@ class NativeTarget(Target):
         in_place: dict[int, int],
         **more: Any,
     ) -> Sequence[Any]:
-        """Lowers the launch of a kernel. `avals_in`, `avals_out`: what one lane has. `more`: attributes."""
+        """Lowers the launch of a kernel. `avals_in`, `avals_out`: types of one lane. `more`: further attributes."""
         raise NotImplementedError(f"{self.label} is no kernel")
 
     def specialise(self, args: Sequence[Any], results: Sequence[Any]) -> NativeTarget:
-        """Returns the target for operands and results of these shapes and dtypes. TypeError if there can be none."""
+        """Returns the target for operands and results of these shapes and dtypes. Raises TypeError if they do not fit."""
         del args, results
         return self
 
@@ -116,12 +116,12 @@ _OF_NUMBA = "Cannot modify readonly array"
 
 
 def is_of_a_write(error: BaseException | None) -> bool:
-    """Tells whether Numba refused a kernel because it writes to an array that cannot be written to."""
+    """Returns whether Numba rejected a kernel because it writes to a read-only array."""
     return _OF_NUMBA in str(error)
 
 
 def refused_write(where: str) -> TypeError:
-    """Returns the error for the user, with the remedy."""
+    """Returns the error for a kernel that writes to an argument, with the remedy."""
     return TypeError(
         f"{where}: the kernel writes to an argument, whose memory is XLA's. Write to a result; "
         "input_output_aliases={argument: result} makes one begin with an argument's value"

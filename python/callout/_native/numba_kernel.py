@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Numba kernel becomes a dispatcher that takes arrays and fills arrays, and has a digest of what it computes.
+"""Turns a Numba kernel into a dispatcher of arrays, and computes a digest of its code.
 
-The digest is the same in every process, and another after every change of the kernel's source.
+The digest is equal in every process, and changes with every change of the kernel's source.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _signature(cfunc: Any) -> Any:
 
 
 def is_pointer_function(kernel: Any) -> bool:
-    """Returns True for a `cfunc` that takes the pointers and the extents, as a plain C function does."""
+    """Returns True for a `cfunc` that takes pointers and extents, like a plain C function."""
     if not isinstance(kernel, CFunc):
         return False
     signature = _signature(kernel)
@@ -41,7 +41,7 @@ def is_pointer_function(kernel: Any) -> bool:
 
 
 def check(where: str, kernel: Any) -> None:
-    """Raises TypeError for what cannot be a kernel, with the reason."""
+    """Raises TypeError, with the reason, if `kernel` cannot be a kernel."""
     if isinstance(kernel, Dispatcher):
         if kernel.targetoptions.get("forceobj"):
             raise TypeError(f"{where}: the kernel is compiled in object mode, which runs in Python; use numba.njit")
@@ -81,7 +81,7 @@ def _generalised(kernel: Any, num_operands: int) -> Any:
 
 
 def _with_constants(kernel: Any, num_operands: int, passed: tuple[str, ...], baked: Mapping[str, Any]) -> Any:
-    """Returns a kernel that takes numbers behind its arrays, and has other constants in its code."""
+    """Returns a kernel that takes numbers behind its arrays, and has the other constants in its code."""
     arrays = [f"a{i}" for i in range(num_operands)]
     parameters = ", ".join([*arrays, *(f"c_{name}" for name in passed)])
     keywords = [*(f"{name}=c_{name}" for name in passed), *(f"{name}=k_{name}" for name in baked)]
@@ -113,7 +113,7 @@ def dispatcher_of(
 
 
 def python_function(kernel: Any) -> Any:
-    """Returns the function that was decorated."""
+    """Returns the decorated Python function."""
     for holder in (kernel, getattr(kernel, "_dispatcher", None), getattr(kernel, "gufunc_builder", None)):
         for name in ("py_func", "_pyfunc"):
             if found := getattr(holder, name, None):
@@ -133,7 +133,7 @@ class _Digest:
         self._hash.update("\0".join(map(str, parts)).encode() + b"\1")
 
     def add(self, value: Any) -> None:
-        """Adds anything that a function refers to."""
+        """Adds a value that a function refers to."""
         function = python_function(value)
         if function is not value and isinstance(function, python_types.FunctionType):
             self._write(sorted((key, str(option)) for key, option in getattr(value, "targetoptions", {}).items()))
@@ -160,7 +160,7 @@ class _Digest:
             self._write(sorted(map(repr, value)))
         elif isinstance(value, (type(None), bool, int, float, complex, str, bytes, np.generic)):
             self._write(type(value).__name__, repr(value))
-        else:  # a module, a class, a method of one: known by its name
+        else:  # a module, a class or a method, identified by name
             name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type(value).__qualname__
             self._write(getattr(value, "__module__", ""), name)
 
@@ -190,7 +190,7 @@ class _Digest:
 
 
 def _names(code: python_types.CodeType) -> list[str]:
-    """Returns the global names that a function and those defined in it use."""
+    """Returns the global names that a function and its inner functions use."""
     names = list(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, python_types.CodeType):
@@ -202,14 +202,14 @@ _BY_VALUE = (type(None), str, bytes, bool, int, float, complex, np.generic, np.n
 
 
 def is_constant(value: Any) -> bool:
-    """Returns True for what is known by its value, and may be compiled into a kernel."""
+    """Returns True for values that can be compiled into a kernel, because they are identified by their contents."""
     if isinstance(value, (tuple, list)):
         return all(map(is_constant, value))
     return isinstance(value, _BY_VALUE) or isinstance(python_function(value), python_types.FunctionType)
 
 
 def content_of(*values: Any) -> str:
-    """Returns a digest of functions and of all that they refer to."""
+    """Returns a digest of functions and of everything that they refer to."""
     digest = _Digest()
     for value in values:
         digest.add(value)

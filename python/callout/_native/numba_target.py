@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Numba kernel is the target of a primitive: compiled when it is traced, once for each combination of types.
+"""The target of a Numba kernel, which is compiled when it is traced, once for each combination of types.
 
-The machine code around a kernel is a C function of one `callout_call*` that makes arrays of the call's buffers. This module
-writes the code as LLVM IR through Numba's own builders, not as Python that Numba would have to type first: LLVM IR compiles
-in a third of the time, and an error of the kernel reaches the call's `set_error` with its class and message. The module
-needs Numba; it is imported when the first kernel is traced.
+A kernel is called by a C function of one `callout_call*`, which makes arrays over the call's buffers. This module
+writes the C function as LLVM IR by Numba's builders, not as Python that Numba would have to type first: LLVM IR
+compiles in a third of the time, and an error of the kernel reaches the call's `set_error` with its class and message.
+The module needs Numba; it is imported when the first kernel is traced.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _add_symbols() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Operand:
-    """Describes a buffer or an attribute of the call, by its place, as a Numba type."""
+    """A buffer or an attribute of the call, by its index, with its Numba type."""
 
     table: str  # "args", "results" or "attributes"
     index: int
@@ -53,12 +53,12 @@ class Operand:
 
 
 def _field(builder: Any, base: Any, offset: int, kind: Any) -> Any:
-    """Returns the value of type `kind` at base + offset."""
+    """Emits a load of the value of type `kind` at base + offset."""
     return builder.load(cgutils.pointer_add(builder, base, offset, kind.as_pointer()))
 
 
 def _array(context: Any, builder: Any, kind: Any, buffer: Any) -> Any:
-    """Returns a row-major array over a callout_buffer."""
+    """Emits a row-major array over a callout_buffer."""
     array = context.make_array(kind)(context, builder)
     data = _field(builder, buffer, _LAYOUT["buffer.data"], _I8P)
     dims = _field(builder, buffer, _LAYOUT["buffer.dims"], _I64P)
@@ -90,7 +90,7 @@ def _load(context: Any, builder: Any, call: Any, operand: Operand) -> Any:
 
 
 def _fail(context: Any, builder: Any, call: Any, status: Any) -> None:
-    """Raises the kernel's exception in Python, and has the core take it from there."""
+    """Emits code that raises the kernel's exception in Python, and passes it to the core."""
     python = context.get_python_api(builder)
     begin = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_I8P, [_I8P]), "callout_begin_python")
     end_type = ir.FunctionType(ir.VoidType(), [_I8P, _I8P])
@@ -132,7 +132,7 @@ def _entry(operands: Sequence[Operand], signatures: list[Any]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """Is compiled code. `owner` keeps the machine code."""
+    """Compiled code. `owner` keeps the machine code alive."""
 
     owner: Any
     address: int
@@ -142,10 +142,10 @@ class Code:
 
 
 def compile_entry(kernel: Any, operands: Sequence[Operand]) -> Code:
-    """Compiles `kernel`, a Numba dispatcher, for these operands, and the C function around it.
+    """Compiles `kernel`, a Numba dispatcher, and the C function that calls it, for these operands.
 
     Raises:
-        numba.core.errors.NumbaError: Numba refused the kernel.
+        numba.core.errors.NumbaError: Numba rejected the kernel.
     """
     _add_symbols()
     signatures: list[Any] = []
@@ -166,7 +166,7 @@ def compile_entry(kernel: Any, operands: Sequence[Operand]) -> Code:
 
 
 def is_serial_pool() -> bool:
-    """Returns True if Numba's threading layer aborts the process where two threads use it at once (its `workqueue`)."""
+    """Returns True for Numba's threading layer `workqueue`, which aborts the process if two threads use it at once."""
     numba.get_num_threads()  # starts the layer
     return bool(numba.threading_layer() == "workqueue")
 
@@ -175,7 +175,7 @@ _COMPUTABLE = frozenset(map(np.dtype, "?bBhHiIlLfdFD"))
 
 
 class NumbaTarget(NativeTarget):
-    """Joins a kernel and the constants of a call. `specialise` gives the machine code for shapes and dtypes."""
+    """A kernel and the constants of a call. `specialise` returns the machine code for shapes and dtypes."""
 
     __slots__ = ("_baked", "_kernel", "_lock", "_passed", "_specialised", "_written", "where")
 
@@ -198,7 +198,7 @@ class NumbaTarget(NativeTarget):
         self._lock = threading.RLock()
 
     def specialise(self, args: Sequence[Any], results: Sequence[Any]) -> NativeTarget:
-        """Compiles the kernel, if it is not; TypeError if it does not fit or Numba refuses it."""
+        """Compiles the kernel unless it is cached. Raises TypeError if it does not fit or Numba rejects it."""
         operands = [*self._operands("args", args), *self._operands("results", results)]
         key = tuple((operand.table, operand.index, operand.type) for operand in operands)
         with self._lock:
@@ -230,7 +230,7 @@ class NumbaTarget(NativeTarget):
             callback = _ext.make_jit_function(self.label, code.address, False, code.owner, one_at_a_time)
             content = content_of(self._kernel, signature, sorted(self._baked.items()), [str(c) for c in self._passed])
         target = NativeTarget(("numba", self.label, content, key), self.label, callback, content)
-        target.bind()  # a program that another process exported finds it from now on
+        target.bind()  # from now on, programs that another process exported find it
         return target
 
     def _code(self, operands: Sequence[Operand], num_args: int) -> Code:
@@ -252,7 +252,7 @@ class NumbaTarget(NativeTarget):
         return code
 
     def _compile(self, kernel: Any, operands: Sequence[Operand], numbers: Sequence[Operand]) -> Code:
-        """Compiles a kernel for arguments that cannot be written to, unless it has signatures, which say otherwise."""
+        """Compiles a kernel for read-only arguments, or by its own signatures if it has any."""
         has_signatures = not getattr(kernel, "_can_compile", True)
         wanted = operands if has_signatures else [*map(self._protected, operands)]
         try:
@@ -264,7 +264,7 @@ class NumbaTarget(NativeTarget):
             raise TypeError(
                 f"{self.where}: the kernel was compiled for {kernel.signatures} only, not {types_}"
             ) from error
-        except Exception as error:  # Numba raises others than NumbaError, too
+        except Exception as error:  # Numba raises not only NumbaError
             if is_of_a_write(error):
                 raise refused_write(self.where) from error
             kind = "" if isinstance(error, NumbaError) else f"{type(error).__name__}: "
@@ -287,7 +287,7 @@ def numba_target(
 ) -> NumbaTarget:
     """Returns the target of a kernel with constants: `passed` by name and Numba type, `baked` into the code.
 
-    `written`: the arguments whose memory is a result's.
+    `written`: the arguments that share memory with a result.
     """
     structure = (passed, content_of(sorted(baked.items())) if baked else "", written)
     return interned("numba", kernel, structure, lambda key: NumbaTarget(key, where, kernel, passed, baked, written))

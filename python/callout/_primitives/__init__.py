@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX primitives, one a file, each in the order: primitive, abstract eval, eager, lowering, batching, derivatives."""
+"""JAX primitives. Each file has one, in the order: primitive, abstract eval, eager, lowering, batching, derivatives."""

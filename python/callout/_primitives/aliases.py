@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results in the place of arguments: `input_output_aliases`."""
+"""Checks `input_output_aliases`: results that are written to the memory of arguments."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-# (operand, result) pairs. As an attribute they tell the core, which copies an operand where XLA did not give it and its
-# result the same memory.
+# (operand, result) pairs. The core gets them as an attribute, and copies an operand to its result if XLA gave the two
+# different memory.
 Aliases = tuple[tuple[int, int], ...]
 
 
 def check_aliases(where: str, aliases: Mapping[int, int], args: Sequence[Any], results: Sequence[Any]) -> Aliases:
-    """Returns the pairs; ValueError for one that there cannot be."""
+    """Returns the pairs. Raises ValueError for an impossible one."""
     for operand, result in aliases.items():
         for what, index, of in (("argument", operand, args), ("result", result, results)):
             if not (isinstance(index, int) and 0 <= index < len(of)):
@@ -41,9 +41,9 @@ def _type(aval: Any) -> str:
 def own_operands(
     aliases: Aliases, args: Sequence[Any], dims: Sequence[int | None]
 ) -> tuple[list[Any], list[int | None]]:
-    """Gives each batched result an operand with a batch, in a batching rule.
+    """Batches the operand of each aliased result, for a batching rule.
 
-    It cannot be in the place of an operand that has none.
+    A batched result cannot share the memory of an operand without a batch.
     """
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
     args, dims = list(args), list(dims)

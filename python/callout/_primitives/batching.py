@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`vmap_method`: what a call does under `jax.vmap`. The names and meanings are `jax.pure_callback`'s."""
+"""Batching rules by `vmap_method`. The methods' names and meanings are those of `jax.pure_callback`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from .. import _jax_compat
 
-# Of primitives, whose own names are no user's business.
+# The public functions of primitives, for errors.
 _PUBLIC_NAMES = {"callout_call": "callout.pure_callback", "callout_buffer_callback": "callout.buffer_callback"}
 
 INSIDE_RULES = "A call inside a derivative rule, a custom_jvp or custom_vjp, needs one of its own"
@@ -20,25 +20,25 @@ VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_a
 
 
 def check_vmap_method(where: str, vmap_method: str | None, more: tuple[str, ...] = ()) -> None:
-    """Raises ValueError for a method that there is not. `more`: those that only this caller has."""
+    """Raises ValueError for an unknown method. `more`: further methods that this caller has."""
     if vmap_method not in (*more, *VMAP_METHODS):
         raise ValueError(f"{where}: vmap_method must be one of {[*more, *VMAP_METHODS]}, got: {vmap_method}")
 
 
 def batched_aval(aval: jax.core.ShapedArray, size: int) -> jax.core.ShapedArray:
-    """Returns the type with the batch in front."""
+    """Returns the type with the batch as its first axis."""
     return _jax_compat.array_type((size, *aval.shape), aval.dtype, _jax_compat.varying_axes(aval))
 
 
 def in_front(args: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
-    """Returns every operand with its batch in front; None has none."""
+    """Moves the batch of every operand to the first axis. A dimension of None means no batch."""
     return [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]
 
 
 def loop_over_batch(
     bind: Callable[..., list[Any]], args: Sequence[Any], dims: Sequence[int | None], *, unroll: bool = False
 ) -> tuple[list[Any], list[int]]:
-    """Returns a batching rule that calls once a lane, in order. Results are batched in front."""
+    """Applies a batching rule that calls once for each lane, in order. Results are batched along their first axis."""
     _, outs, out_dims = thread_over_batch(lambda _, *values: (None, bind(*values)), None, args, dims, unroll=unroll)
     return outs, out_dims
 
@@ -51,7 +51,7 @@ def thread_over_batch(
     *,
     unroll: bool = False,
 ) -> tuple[Any, list[Any], list[int]]:
-    """Loops like `loop_over_batch` over a function that takes a token first and returns the next; lanes take turns."""
+    """Loops like `loop_over_batch`, with a function that takes a token as first argument, and returns the next token."""
     front = in_front(args, dims)
     mapped = [dim is not None for dim in dims]
 
@@ -74,7 +74,7 @@ def batch_call(
     result_avals: tuple[jax.core.ShapedArray, ...],
     **params: Any,
 ) -> tuple[list[Any], list[int]]:
-    """Returns the batching rule of a primitive with `vmap_method` and `result_avals`. Results are batched in front."""
+    """Applies a primitive's batching rule for `vmap_method`. Results are batched along their first axis."""
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
 
     def bind(values: Sequence[Any], avals: tuple[jax.core.ShapedArray, ...]) -> list[Any]:

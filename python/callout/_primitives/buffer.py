@@ -23,11 +23,11 @@ from .varying import result_types
 WHERE = "callout.buffer_callback"
 PLATFORMS = ("cpu", "cuda")
 BY_JAX = ("rocm",)
-"""Platforms that have JAX's own buffer callback alone."""
+"""Platforms that only have JAX's own buffer callback."""
 
 
 class BufferTarget(Target):
-    """Calls a Python function of buffers. `run(context, results, *arguments)` calls it with flat ones, with JAX's too."""
+    """The target for a Python function of buffers. `run(context, results, *arguments)` takes flat buffers, JAX's, too."""
 
     __slots__ = ("run",)
 
@@ -110,7 +110,7 @@ def by_jax(
     def run(ctx: Any, outs: Sequence[Any], *operands: Any) -> None:
         try:
             target.run(ctx, outs, *operands)
-        except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+        except Exception as error:  # noqa: BLE001 - the user's function may raise anything
             text = errors.keep_without_variables(error)
         else:
             return
@@ -136,7 +136,7 @@ def _lower_by_jax(
     capturable: bool,
     **params: Any,
 ) -> Sequence[Any]:
-    """Lowers for a platform where JAX has buffer callbacks and Callout no native path, if `config.fallback` allows it."""
+    """Lowers to JAX's buffer callback on a platform without a native path, if `config.fallback` allows it."""
     is_alone = lowering.platform_of_fallback(ctx) is not None and len(ctx.module_context.platforms) == 1
     if not is_alone or not isinstance(target, BufferTarget):
         refused: Sequence[Any] = lowering.refuse_platform(ctx, *args, target=target, supported=PLATFORMS, **params)

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The primitives behind `pure_callback` and `io_callback` call their target and wait for its results.
 
-XLA:CPU must not run their programs in the thread that dispatches them, however cheap the programs are. XLA runs a program
-over one device in its caller if its inputs are ready and it has fewer than 1000 floating-point operations
-(`cheap_computation_` in xla/pjrt/cpu/cpu_client.cc); a custom call counts as -1. No option of JAX's changes that. So the
-program gets a branch that is never taken and has hundreds of thousands of operations: XLA counts a conditional as its most
-expensive branch. What is left of the branch at run time is one test of a constant.
+XLA:CPU must not run programs with `numpy_only` calls in the dispatching thread, even if the programs are cheap. XLA
+runs a program over one device in its caller if its inputs are ready and it has fewer than 1000 floating-point
+operations (`cheap_computation_` in xla/pjrt/cpu/cpu_client.cc); a custom call counts as -1. No option of JAX changes
+this. So the program gets a branch that is never taken and has hundreds of thousands of operations: XLA counts a
+conditional as its most expensive branch. At run time the branch costs one test of a constant.
 """
 
 from __future__ import annotations
 
 import functools
+import operator
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,11 +25,11 @@ from jax.interpreters import ad, batching, mlir, xla
 from .. import _ext, _jax_compat
 from .._base import errors, patches
 from .._targets.device_calls import device_call_target
-from .._targets.target import Target
+from .._targets.target import AnyTarget, Target
 from . import call_kinds, context, effects, lowering
 from .batching import batch_call, loop_over_batch
 from .context import NamedDevice
-from .eager import check_special, check_together, check_usable, place, placement, to_hosts, wait_for_ordered
+from .eager import check_special, check_together, check_usable, def_eager, place, placement, to_hosts, wait_for_ordered
 from .varying import result_types
 
 call_p = jax.extend.core.Primitive("callout_call")
@@ -37,11 +38,12 @@ io_p = jax.extend.core.Primitive("callout_io")
 io_p.multiple_results = True
 
 Avals = tuple[jax.core.ShapedArray, ...]
+_SPEC = operator.attrgetter("shape", "dtype")
 
 _CALL = "callout.v1.call"
 _IO = "callout.io_callback"
 
-# Where the memory of devices is the host's.
+# Platforms whose devices use the host's memory.
 _HOST_PLATFORMS = frozenset({"cpu"})
 
 
@@ -56,28 +58,16 @@ def _io_abstract_eval(*avals: Any, result_avals: Avals, ordered: bool, **_: Any)
     return result_types(avals, result_avals, of_host=True), effects.acting(ordered)
 
 
-def call_now(args: Sequence[Any], target: Target, result_avals: Avals, ordered: bool) -> list[jax.Array]:
+def call_now(args: Sequence[Any], target: AnyTarget, result_avals: Avals, ordered: bool) -> list[jax.Array]:
     """Runs a callback outside of a program, in the calling thread."""
     check_usable()
-    specs = [(aval.shape, aval.dtype) for aval in result_avals]
-    return call_one(args, target.callback(), target.device_index, specs, ordered=ordered)
-
-
-def call_one(
-    args: Sequence[Any],
-    callback: _ext.Callback,
-    device_index: int,
-    specs: Sequence[tuple[Sequence[int], Any]],
-    *,
-    ordered: bool,
-) -> list[jax.Array]:
-    """Calls a callback that has no target, as `call_now` does. `specs`: shapes and dtypes of the results."""
-    check_usable()
+    callback = target.callback()
     if ordered:
         wait_for_ordered()
-    device, ordinal, committed = placement(args, device_index, callback.label)
-    if committed and specs and len(args) > 1:
+    device, ordinal, committed = placement(args, target.device_index, target.label)
+    if committed and result_avals and len(args) > 1:
         check_together(callback.label, args)
+    specs = list(map(_SPEC, result_avals))
     try:
         results = _ext.call_eager(callback, to_hosts(args), specs, ordinal, ordered)
     except AttributeError as error:
@@ -85,30 +75,19 @@ def call_one(
         raise
     if _jax_compat.refused_values():
         check_special(callback.label, results)
-    if not committed:
-        return [_jax_compat.put_on_device(result, device, False) for result in results]
-    return place(results, args, device, committed)
+    return place(results, result_avals, args, device, committed)
 
 
-def wants_device(args: Sequence[Any], target: Target) -> bool:
-    """Returns True for a callback that wants the device's memory where that is not the host's: XLA has it."""
-    return target.device_call is not None and placement(args)[0].platform not in _HOST_PLATFORMS
+def evaluate(primitive: jax.extend.core.Primitive, args: Sequence[Any], params: Mapping[str, Any]) -> list[jax.Array]:
+    """Runs a callback outside of a program, or in a program of its own if it needs the memory of a GPU."""
+    target: AnyTarget = params["target"]
+    if target.device_call is not None and placement(args)[0].platform not in _HOST_PLATFORMS:
+        return list(xla.apply_primitive(primitive, *args, **{**params, "target": target.for_programs()}))
+    return call_now(args, target, params.get("result_avals", ()), params.get("ordered", False))
 
 
-@call_p.def_impl
-def _eager(*args: Any, target: Target, result_avals: Avals, **params: Any) -> list[jax.Array]:
-    if wants_device(args, target):
-        return list(xla.apply_primitive(call_p, *args, target=target, result_avals=result_avals, **params))
-    return call_now(args, target, result_avals, ordered=False)
-
-
-@io_p.def_impl
-def _io_eager(*args: Any, target: Target, result_avals: Avals, ordered: bool, **params: Any) -> list[jax.Array]:
-    if wants_device(args, target):
-        params.update(target=target, result_avals=result_avals, ordered=ordered)
-        return list(xla.apply_primitive(io_p, *args, **params))
-    return call_now(args, target, result_avals, ordered)
-
+for _primitive in (call_p, io_p):
+    def_eager(_primitive, functools.partial(evaluate, _primitive))
 
 batching.primitive_batchers[call_p] = functools.partial(batch_call, call_p)
 
@@ -139,8 +118,8 @@ for _primitive, _kind in ((call_p, "Pure"), (io_p, "IO")):
 
 _ASYNCHRONOUS = "callout_asynchronous"
 
-# XLA drops the barrier, which hides the constant from its simplifications, after those. What the branch has is in XLA's
-# runtime, so there is nothing to generate code for; nobody feeds it, and it feeds nobody.
+# The barrier hides the constant from XLA's simplifications, and XLA drops the barrier afterwards. The branch's
+# operation is a function of XLA's runtime, so XLA generates no code; the branch has neither operands nor used results.
 _NEVER_TAKEN = f"""
 func.func private @{_ASYNCHRONOUS}() {{
   %false = stablehlo.constant dense<false> : tensor<i1>
@@ -161,7 +140,7 @@ func.func private @{_ASYNCHRONOUS}() {{
 
 
 def dispatch_asynchronously(ctx: mlir.LoweringRuleContext) -> None:
-    """Puts the branch where the program that is being lowered begins, once."""
+    """Inserts the branch at the begin of the program that is being lowered, once."""
     if tuple(context.platforms(ctx)) != ("cpu",) or context.is_exporting(ctx) or not _has_one_device(ctx):
         return
     symbols = ctx.module_context.symbol_table
@@ -176,7 +155,7 @@ def dispatch_asynchronously(ctx: mlir.LoweringRuleContext) -> None:
 
 
 def _has_one_device(ctx: mlir.LoweringRuleContext) -> bool:
-    """XLA runs programs over several devices on threads of its own."""
+    """Returns whether the program runs on one device. XLA runs other programs on its own threads in any case."""
     axis_context = ctx.module_context.axis_context
     if isinstance(axis_context, mlir.SPMDAxisContext):
         return bool(axis_context.mesh.size == 1)
@@ -195,9 +174,9 @@ def lower_call(
     ordered: bool,
     **more: Any,
 ) -> list[Any]:
-    """Emits the custom call `name` of `target`. `device`: which the call names; `more` goes to `lowering.emit`.
+    """Emits the custom call `name` of `target`. `device`: the device that the call names. `more`: for `lowering.emit`.
 
-    `attributes` are those beside the name of the callback and what JAX needs to know of it.
+    `attributes`: further attributes, besides the callback's name and those for JAX's dispatch.
     """
     is_native = lowering.platform_of_fallback(ctx) is None
     if (
@@ -227,7 +206,7 @@ def lower_call(
 def _on_device(
     ctx: mlir.LoweringRuleContext, where: str, target: Target, ordered: bool, threaded: bool
 ) -> tuple[Target, str]:
-    """Returns what is called for a callback that wants the device's memory, and by which handler."""
+    """Returns the target and the handler of a callback, which depend on whether it needs the device's memory."""
     platforms = context.platforms(ctx)
     if not _HOST_PLATFORMS.isdisjoint(platforms):
         raise NotImplementedError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What transformations ask about a call that has effects: each of its primitives says it here, where that is made."""
+"""Describes calls with effects to transformations. Each primitive adds its description here."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def allow(*_: Any) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class CallKind:
-    """What a kind of call is like.
+    """The properties of a kind of call.
 
-    `where`: the public function, which errors show. `threaded`: the parameters of a call in `callout.threaded` that the
-    primitive's own do not have. `of_host`: devices that ask alike may get different answers. `has_lanes`: it can run for
-    some lanes of a batch only. The checks raise where a transformation is refused: `check_batch` gets whether the call is
-    ordered, `check_jvp` and `check_transpose` nothing.
+    `where`: the public function, for errors. `threaded`: additional parameters of a call in `callout.threaded`.
+    `of_host`: devices with equal operands may get different results. `has_lanes`: the call can run for some lanes of a
+    batch only. The checks raise an error if a transformation is not supported: `check_batch` gets whether the call is
+    ordered, `check_jvp` and `check_transpose` get nothing.
     """
 
     where: str
@@ -39,15 +39,15 @@ _by_where: dict[str, CallKind] = {}
 
 
 def add(primitive: Any, kind: CallKind) -> None:
-    """Says what the calls of `primitive` are like."""
+    """Sets the kind of the calls of `primitive`."""
     _by_primitive[primitive] = _by_where[kind.where] = kind
 
 
 def of_primitive(primitive: Any) -> CallKind | None:
-    """Returns the kind of a primitive's calls; None if nothing is said about it."""
+    """Returns the kind of a primitive's calls; None if it has none."""
     return _by_primitive.get(primitive)
 
 
 def of_where(where: str) -> CallKind:
-    """Returns the kind of call that errors name so."""
+    """Returns the kind of call of a public function."""
     return _by_where[where]

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lowering rule's context tells of devices, axes, platforms, and what the module is for.
+"""Reads devices, axes, platforms and the purpose of the module from a lowering rule's context.
 
-JAX tells the devices that a program is compiled for only where it finds a primitive that asks for them, and then refuses
-more than one mesh ("mesh should be the same across the entire program"). So the device that a call names (`sharding=`) is a
-parameter with a primitive of its own, which no program runs: the primitive is in a jaxpr among the parameters of just these
-calls, where JAX looks, too. It stays with the call, whatever program becomes of the call: an eager operation, the body of a
-loop, a rule.
+JAX gives a lowering rule the program's devices only if the program has a primitive that asks for them, and then rejects
+more than one mesh ("mesh should be the same across the entire program"). So a call that names a device (`sharding=`)
+has a jaxpr with such a primitive among its parameters, where JAX finds the primitive, but no program runs it. The
+parameter stays with the call in an eager operation, the body of a loop, or a rule.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .jaxprs import opened
 
 
 def num_devices(ctx: mlir.LoweringRuleContext) -> int:
-    """Returns over how many devices the compiler spreads the module that is lowered; 0 where the user does, by shard_map."""
+    """Returns the number of devices that the compiler partitions the module for; 0 inside the user's shard_map."""
     axis_context = ctx.module_context.axis_context
     if isinstance(axis_context, mlir.ShardingContext):
         return int(axis_context.num_devices)
@@ -31,12 +30,12 @@ def num_devices(ctx: mlir.LoweringRuleContext) -> int:
 
 
 def device_assignment(ctx: mlir.LoweringRuleContext) -> Sequence[jax.Device] | None:
-    """Returns the program's devices in order, where the compiler spreads it; None elsewhere."""
+    """Returns the program's devices in order if the compiler partitions it; None otherwise."""
     return getattr(ctx.module_context.axis_context, "device_assignment", None)
 
 
 def automatic_axes(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:
-    """Returns the mesh axes that a shard_map around this left to the compiler."""
+    """Returns the mesh axes that an enclosing shard_map leaves to the compiler."""
     axis_context = ctx.module_context.axis_context
     if not isinstance(axis_context, mlir.SPMDAxisContext):
         return ()
@@ -44,7 +43,7 @@ def automatic_axes(ctx: mlir.LoweringRuleContext) -> tuple[str, ...]:
 
 
 def platforms(ctx: mlir.LoweringRuleContext) -> Sequence[str]:
-    """Returns the platforms that this rule is asked for."""
+    """Returns the platforms that the rule lowers for."""
     return ctx.platforms or ctx.module_context.platforms
 
 
@@ -54,7 +53,7 @@ def is_exporting(ctx: mlir.LoweringRuleContext) -> bool:
 
 
 def explicit_shardings(ctx: mlir.LoweringRuleContext) -> tuple[Any, list[jax.sharding.PartitionSpec]] | None:
-    """Returns the mesh of several devices and how each operand lies on it, if the program says so: all axes are explicit."""
+    """Returns the mesh of several devices and the spec of each operand, if all axes of the mesh are explicit; else None."""
     shardings: list[Any] = [getattr(aval, "sharding", None) for aval in ctx.avals_in]
     if num_devices(ctx) < 2 or None in shardings:
         return None
@@ -72,15 +71,24 @@ known_devices_p.multiple_results = True
 
 
 class NamedDevice(NamedTuple):
-    """A sharding over one device, with what asks for the program's devices."""
+    """A sharding over one device, with the jaxpr that asks JAX for the program's devices."""
 
     sharding: jax.sharding.Sharding
     mark: Any
 
 
-def named_device(sharding: jax.sharding.Sharding | None) -> NamedDevice | None:
-    """Returns the parameter of a call with this sharding."""
-    return None if sharding is None else NamedDevice(sharding, _mark())
+def check_sharding(where: str, sharding: Any) -> None:
+    """Raises NotImplementedError for a sharding that names more than one device."""
+    if sharding is not None and not isinstance(sharding, jax.sharding.SingleDeviceSharding):
+        raise NotImplementedError(f"{where} supports only SingleDeviceSharding, got {type(sharding).__name__}")
+
+
+def named_device(where: str, sharding: Any) -> NamedDevice | None:
+    """Returns the parameter for a call with this sharding."""
+    if sharding is None:
+        return None
+    check_sharding(where, sharding)
+    return NamedDevice(sharding, _mark())
 
 
 @functools.cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The primitive behind `debug_callback` and `debug_print`: no results, and it survives every transformation."""
+"""The primitive behind `debug_callback` and `debug_print`: it has no results, and survives every transformation."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.extend.core
-from jax.interpreters import ad, mlir, xla
+from jax.interpreters import ad, mlir
 
 from .. import _jax_compat
 from .._targets.target import Target
 from . import call_kinds, context, effects, lowering
-from .call import call_now, lower_call, wants_device
+from .call import evaluate, lower_call
+from .eager import def_eager
 
 _WHERE = "callout.debug_callback"
 
@@ -26,11 +27,7 @@ def _abstract_eval(*_: Any, ordered: bool, **__: Any) -> tuple[list[Any], set[An
     return [], effects.observing(ordered)
 
 
-@debug_p.def_impl
-def _eager(*args: Any, target: Target, ordered: bool, **params: Any) -> list[Any]:
-    if wants_device(args, target):
-        return list(xla.apply_primitive(debug_p, *args, target=target, ordered=ordered, **params))
-    return list(call_now(args, target, (), ordered))
+def_eager(debug_p, functools.partial(evaluate, debug_p))
 
 
 def _jvp(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, list[Any]]:
@@ -48,7 +45,7 @@ ad.primitive_transposes[debug_p] = _transpose
 
 
 def partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
-    """Remat is as for JAX's own debug callbacks: again in the backward pass, unless the policy saves it and that costs."""
+    """Splits for remat like JAX's debug callbacks: the backward pass calls again, unless the policy saves the callback."""
     missing = _jax_compat.not_instantiated(eqn, instantiated_in)
     if any(unknown_in):
         return None, eqn, [], [], missing
@@ -57,7 +54,12 @@ def partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Seq
     return eqn, eqn, [], [], missing
 
 
-_jax_compat.register_remat_rule(debug_p, partial_eval)
+def kept(is_saveable: bool, _: Sequence[Any]) -> list[Any] | None:
+    """Returns the saved results, which are none, or None if the backward pass must call again."""
+    return [] if is_saveable else None
+
+
+_jax_compat.register_remat_rule(debug_p, partial_eval, kept)
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *args: Any, target: Target, ordered: bool, partitioned: bool) -> list[Any]:

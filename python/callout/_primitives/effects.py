@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The effects of our primitives: they keep callbacks in a program and, where asked for, in order.
+"""The effects of Callout's primitives keep callbacks in a program and, if required, in order.
 
-An ordered program carries a token for its effect, and JAX hands each program the token that the one before it returned. All
-ordered primitives share one effect, so taps and calls are ordered among each other. Abstract evaluation answers with the
-ordered AND an unordered effect: with ordered ones alone, JAX's ahead-of-time path fails from the second call on ("Execution
-supplied 1 arguments but compiled program expected 2", up to JAX 0.12 at least).
+An ordered program carries a token for its effect, and JAX passes each program the token that the previous one returned.
+All ordered primitives share one effect, so taps and calls are ordered among each other. Abstract evaluation returns the
+ordered AND an unordered effect: with an ordered effect alone, JAX's ahead-of-time path fails from the second call on
+("Execution supplied 1 arguments but compiled program expected 2", up to JAX 0.12 at least).
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from .._base import patches
 
 
 class _Effect(_jax_compat.Effect):
-    """All objects of a class are equal, which JAX asks of effects that it writes into exported programs.
+    """The base of effects. All objects of a class are equal, which JAX requires of effects in exported programs.
 
-    Such a file has the name of the class, as its repr says it. So that name is frozen: `callout.X` wherever X is defined.
+    An exported program contains the name of the class, from its repr. So the name `callout.X` is frozen, wherever X is
+    defined.
     """
 
     def __init_subclass__(cls) -> None:
         cls.__module__ = "callout"
 
     def __init__(self) -> None:
-        """JAX makes one where it reads an exported program, which some other process has traced."""
+        """Installs patches: JAX constructs an effect when it reads an exported program that another process has traced."""
         _ensure_patches()
 
     def __eq__(self, other: object) -> bool:
@@ -36,7 +37,7 @@ class _Effect(_jax_compat.Effect):
         return hash(type(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # For compiled programs that are serialised. The class is not where its frozen name says.
+        # For serialised compiled programs. The class cannot be found by its frozen name.
         return _effect_named, (type(self).__name__,)
 
 
@@ -46,7 +47,7 @@ def _effect_named(name: str) -> _Effect:
 
 
 def _ensure_patches() -> None:
-    """Installs what programs with an effect of ours need."""
+    """Installs the patches for programs with an effect of Callout's."""
     patches.ensure("tokens", "errors", "dispatch", "tapped_values")
 
 
@@ -72,13 +73,13 @@ class IoEffect(_Effect):
 
 
 class ProgressEffect(_Effect):
-    """Keeps progress bars in the program, and tells loops that have one from those that have none."""
+    """Keeps progress bars in the program, and distinguishes loops with a bar from loops without."""
 
     def __str__(self) -> str:
         return "CalloutProgress"
 
 
-# Not by their constructors: nobody has traced anything yet.
+# The constructors, which install patches, are skipped, because no program has been traced yet.
 unordered_effect = UnorderedEffect.__new__(UnorderedEffect)
 ordered_effect = OrderedEffect.__new__(OrderedEffect)
 io_effect = IoEffect.__new__(IoEffect)
@@ -88,31 +89,31 @@ _jax_compat.register_effect(UnorderedEffect)
 _jax_compat.register_effect(OrderedEffect, ordered=True)
 _jax_compat.register_effect(IoEffect, remat=False)
 _jax_compat.register_effect(ProgressEffect)
-# A failed program leaves its token failed: later ones then start with a fresh one.
+# A failed program leaves a failed token. Later programs then start with a new token.
 _jax_compat.own_ordered_effects.add(ordered_effect)
 
 
 def observing(ordered: bool) -> set[Any]:
-    """Returns the effects of a tap or a debug callback that is traced."""
+    """Returns the effects of a traced tap or debug callback."""
     _ensure_patches()
     patches.ensure("batching", "loop_invariants")
     return {unordered_effect, ordered_effect} if ordered else {unordered_effect}
 
 
 def showing() -> set[Any]:
-    """Returns the effect of a progress bar that is traced."""
+    """Returns the effect of a traced progress bar."""
     _ensure_patches()
     patches.ensure("loop_lowering", "loop_invariants")
     return {progress_effect}
 
 
-# JAX's own effect is what its rules for `vmap` of cond and while look for, which refuse to run both branches of a
-# program whose callbacks must not be repeated. Ours see to that, where they may.
+# JAX's own io effect makes JAX's rules for `vmap` of cond and while raise an error, because callbacks must not be
+# repeated. With Callout's batching patch the effect is not needed, because its rules never repeat callbacks.
 _refused_effects = {io_effect, *_jax_compat.io_effects()}
 
 
 def acting(ordered: bool) -> set[Any]:
-    """Returns the effects of an io callback that is traced."""
+    """Returns the effects of a traced io callback."""
     _ensure_patches()
     patches.ensure("batching", "loop_invariants")
     own = {io_effect} if patches.is_installed("batching") else _refused_effects
@@ -120,12 +121,12 @@ def acting(ordered: bool) -> set[Any]:
 
 
 def of_exported(unordered: Iterable[Any]) -> tuple[Any, ...]:
-    """Returns the unordered effects of a program that is exported: JAX's cannot be written, and stands beside ours."""
+    """Returns the unordered effects of an exported program, without JAX's io effect, which cannot be serialised."""
     return tuple(effect for effect in unordered if effect not in _refused_effects or effect == io_effect)
 
 
 def are_ours_unordered(found: Iterable[Any]) -> bool:
-    """Tells whether a program has effects, which are ours alone, and unordered."""
+    """Returns whether a program has effects, and all are Callout's and unordered."""
     found = set(found)
     own = found & {unordered_effect, io_effect, progress_effect}
     return bool(own) and found - own <= (_refused_effects if io_effect in own else set())

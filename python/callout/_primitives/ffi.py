@@ -109,7 +109,7 @@ def _lower(
     return results
 
 
-mlir.register_lowering(ffi_p, _lower)  # on every platform: a target that it does not have is XLA's error
+mlir.register_lowering(ffi_p, _lower)  # for every platform: XLA reports a missing target
 
 
 def foreign_targets(jaxpr: Any) -> set[str]:

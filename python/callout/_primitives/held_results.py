@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CUDA program's only result is not what its callbacks' values are computed of.
+"""Puts a barrier between a CUDA program's only result and the values of callbacks, because XLA:GPU crashes otherwise.
 
-XLA:GPU fuses what computes an array with those that read it, and takes the array's own computation away. It does so even if
-the array is the only result of the program or of a loop's step, which cannot be taken away: its compiler then ends the
-process ("Check failed: computation_->RemoveInstruction(producer) is OK"; JAX 0.11.2 and 0.12.0.1). It takes a reader whose
-value is no result, so only programs with callbacks are hit: `y = sin(x); callback(x > y, x + y); return y`, with JAX's own,
-too. Behind an optimization barrier the result is another value than that which is read.
+XLA:GPU fuses the operation that computes an array into its readers, and removes the operation. It tries to do so even
+if the array is the only result of the program or of a loop's step, which cannot be removed: XLA then crashes the
+process ("Check failed: computation_->RemoveInstruction(producer) is OK"; JAX 0.11.2 and 0.12.0.1). The crash needs a
+reader whose value is no result, so only programs with callbacks are affected, with JAX's own callbacks, too: `y =
+sin(x); callback(x > y, x + y); return y`. With an optimization barrier, the result and the value that is read are
+different values.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ _lowering = threading.local()
 
 
 def note_callback() -> None:
-    """Notes that the module that this thread is lowering has a callback that is called for its effect."""
+    """Notes that the module that this thread lowers has a callback with an effect."""
     _lowering.has_callbacks = True
 
 
 def take_note() -> bool:
-    """Tells whether one was noted since the last time."""
+    """Returns whether such a callback was noted since the last call of `take_note`."""
     noted = getattr(_lowering, "has_callbacks", False)
     _lowering.has_callbacks = False
     return noted
 
 
 def hold(module: Any) -> None:
-    """Puts a barrier behind the only results of the program and of the steps of its loops. In the module's context."""
+    """Puts a barrier behind the only result of the program and of each loop's step. Requires the module's context."""
     ends: list[Any] = []
 
     def visit(op: Any) -> Any:

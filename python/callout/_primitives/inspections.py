@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The primitives behind `error_if`, `warn_if`, `check` and `locate_nans` inspect values where they lie.
+"""The primitives behind `error_if`, `warn_if`, `check` and `locate_nans` inspect values in place.
 
-A batch of inspections is one inspection: its operands have the lanes in front, and its parameters tell which
-have. It is carried out as a tap that copies nothing, and has no results.
+A batch of inspections is one inspection: its operands have the lanes as leading axes, and its parameters tell which
+operands have them. An inspection is lowered to a tap that copies nothing, and has no results.
 
-A check reads a predicate. Where only some lanes live (see live_lanes.py), the predicate is false for the others. So nothing
-of a check is a branch or a loop.
+A check reads a predicate. If only some lanes are live (see live_lanes.py), the predicate is false for the others. So a
+check needs no branch and no loop.
 
-`locate_nans` reads the results of a line of the user's program, and the line's inputs. The operands are what live_lanes.py
-says of the lanes, if it does, then results, inputs, and the steps of the loops around.
+`locate_nans` reads the results of a line of the user's program, and the line's inputs. The operands are the mask of
+live lanes from live_lanes.py, if there is one, then results, inputs, and the steps of the enclosing loops.
 """
 
 from __future__ import annotations
@@ -21,36 +21,32 @@ import jax
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
-from .. import _ext, _jax_compat
-from .._targets.target import carried_target
+from .. import _jax_compat
+from .._targets.target import embedded_target
+from .._targets.target_attributes import payload
 from . import debug, effects, lowering
 from .site import make_site
 from .tap import no_transforms, tap_p
 
-_MOST_EXTENTS = 16  # src/sinks/inspectors/check.cc, src/sinks/inspectors/located_nans_payload.cc
+_MOST_EXTENTS = 16  # the limit of src/sinks/inspectors/inspection.h
 _LONGEST_LABEL = 80
 
 
 @dataclasses.dataclass(frozen=True)
 class Lanes:
-    """The extents of the batch, which operands have in front. Bit i of a mask: it has the i-th, the outermost first."""
+    """The extents of the batch, outermost first, and a mask for each operand: bit i tells whether it has the i-th extent."""
 
     masks: tuple[int, ...]
     extents: int = 0
 
     def and_one(self, batched: Sequence[bool]) -> Lanes:
-        """Adds an outermost extent, that of the operands told."""
+        """Adds an outermost extent, which the operands in `batched` have."""
         masks = tuple(mask << 1 | is_batched for mask, is_batched in zip(self.masks, batched, strict=True))
         return Lanes(masks, self.extents + 1)
 
 
-def escaped(text: str, separators: str) -> str:
-    """Returns a field of a payload, in which separators stand as percent escapes."""
-    return "".join(f"%{ord(c):02X}" if c in separators or c == "%" or ord(c) < 32 else c for c in text)
-
-
 def make(name: str, as_taps: Callable[..., tuple[()]]) -> jax.extend.core.Primitive:
-    """Returns a primitive that `as_taps`, of its operands and parameters, carries out; without a rule for `vmap`."""
+    """Returns a primitive that is lowered to `as_taps(*operands, **params)`. It has no rule for `vmap` yet."""
     primitive = jax.extend.core.Primitive(name)
     primitive.multiple_results = True
 
@@ -74,7 +70,7 @@ def make(name: str, as_taps: Callable[..., tuple[()]]) -> jax.extend.core.Primit
     primitive.def_impl(eager)
     ad.primitive_jvps[primitive] = jvp
     ad.primitive_transposes[primitive] = lambda _, *operands, **__: [None] * len(operands)
-    _jax_compat.register_remat_rule(primitive, debug.partial_eval)
+    _jax_compat.register_remat_rule(primitive, debug.partial_eval, debug.kept)
     lowering.register(primitive, lower)
     return primitive
 
@@ -88,7 +84,7 @@ def bind_batch(
     lanes: Lanes,
     **params: Any,
 ) -> tuple[Any, Any]:
-    """Binds the inspection with an extent in front, for a rule of `vmap`. NotImplementedError, by `where`: too many."""
+    """Binds the inspection with a further extent, for a `vmap` rule. Raises NotImplementedError, with `where`, beyond 16."""
     if lanes.extents == _MOST_EXTENTS:
         raise NotImplementedError(f"{where}: inside more than {_MOST_EXTENTS} vmaps")
     front = [x if dim is None else jax.numpy.moveaxis(x, dim, 0) for x, dim in zip(operands, dims, strict=True)]
@@ -98,36 +94,35 @@ def bind_batch(
 
 @dataclasses.dataclass(frozen=True)
 class CheckText:
-    """What a check says, and of which operands: the predicate, then values, then the step if `has_step`."""
+    """The message of a check and the form of its operands: the predicate, then values, then the step if `has_step`."""
 
     format: str
     source: str
     fails: bool
-    elementwise: tuple[bool, ...]  # one a value
+    elementwise: tuple[bool, ...]  # one for each value
     has_step: bool
 
 
 def _check_as_taps(*operands: Any, text: CheckText, lanes: Lanes) -> tuple[()]:
-    masks = [str(lanes.masks[0])]
-    values = lanes.masks[1 : len(lanes.masks) - text.has_step]
-    masks += [f"{mask}{'e' if same else ''}" for mask, same in zip(values, text.elementwise, strict=True)]
-    fields = (
-        "1",
-        "raise" if text.fails else "warn",
-        escaped(text.source, ";"),
-        str(lanes.extents),
-        ",".join(masks),
+    ends = ("", *("e" if same else "" for same in text.elementwise))  # for all operands but the step
+    masks = [f"{mask}{end}" for mask, end in zip(lanes.masks, ends, strict=False)]
+    name = payload(
+        "check:",
+        action="raise" if text.fails else "warn",
+        source=text.source,
+        extents=lanes.extents,
+        operands=masks,
+        text=text.format,
     )
-    target = carried_target(_ext.check_prefix + ";".join((*fields, text.format)))
     site = make_site(
         names=("", *map(str, range(len(masks) - 1))),
         name=" ".join(text.format.split())[:_LONGEST_LABEL],
-        on_full="drop_newest",  # what is sent is a notice
+        on_full="drop_newest",  # the site only sends notices
         sharding="local",
         has_step=text.has_step,
         can_fail=text.fails,
     )
-    tap_p.bind(*operands, target=target, site=site, transforms=no_transforms)
+    tap_p.bind(*operands, target=embedded_target(name), site=site, transforms=no_transforms)
     return ()
 
 
@@ -135,12 +130,12 @@ check_p = make("callout_check", _check_as_taps)
 
 
 def bind_check(text: CheckText, operands: Sequence[Any]) -> None:
-    """Binds a check of operands that are in no batch."""
+    """Binds a check of operands without a batch."""
     check_p.bind(*operands, text=text, lanes=Lanes((0,) * len(operands)))
 
 
 def bind_live_check(live: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Binds a check that is one of nothing where `live`, a boolean, is false."""
+    """Binds a check whose predicate is false where `live`, a boolean, is false."""
     predicate, *rest = operands
     return list(check_p.bind(predicate & live, *rest, **params))
 
@@ -160,12 +155,12 @@ batching.primitive_batchers[check_p] = _batch_check
 
 @dataclasses.dataclass(frozen=True)
 class LocatedNansText:
-    """What is said of the results of a line, or of an operation, a function or a module."""
+    """The texts for a report on the results of a line, an operation, a function or a module."""
 
     line: str  # "file.py:12 in f"
     expression: str
     module: str
-    operations: tuple[str, ...]  # one a result
+    operations: tuple[str, ...]  # one for each result
     num_inputs: int
     num_steps: int
     order: int
@@ -175,34 +170,31 @@ class LocatedNansText:
     has_live: bool = False
 
 
-def _located_nans_field(text: str) -> str:
-    return escaped(text, ";,")
-
-
 def _located_nans_as_taps(*operands: Any, text: LocatedNansText, lanes: Lanes) -> tuple[()]:
-    fields = (
-        "1",
-        "raise" if text.stop else "warn",
-        "ni" if text.infinities else "n",
-        "backward" if text.backward else "forward",
-        str(text.order),
-        str(lanes.extents),
-        ",".join(map(str, lanes.masks)),
-        str(int(text.has_live)),
-        ",".join(map(_located_nans_field, text.operations)),
-        str(text.num_inputs),
-        str(text.num_steps),
-        *map(_located_nans_field, (text.line, text.expression, text.module)),
+    name = payload(
+        "nans:",
+        action="raise" if text.stop else "warn",
+        kinds="ni" if text.infinities else "n",
+        direction="backward" if text.backward else "forward",
+        order=text.order,
+        extents=lanes.extents,
+        masks=lanes.masks,
+        live=int(text.has_live),
+        operations=text.operations,
+        inputs=text.num_inputs,
+        steps=text.num_steps,
+        place=text.line,
+        code=text.expression,
+        scopes=text.module,
     )
     site = make_site(
         names=tuple(map(str, range(len(operands)))),
         name="locate_nans",
-        on_full="drop_newest",  # nothing is sent
+        on_full="drop_newest",  # the site sends nothing
         sharding="local",
         can_fail=text.stop,
     )
-    target = carried_target(_ext.located_nans_prefix + ";".join(fields))
-    tap_p.bind(*operands, target=target, site=site, transforms=no_transforms)
+    tap_p.bind(*operands, target=embedded_target(name), site=site, transforms=no_transforms)
     return ()
 
 
@@ -210,12 +202,12 @@ located_nans_p = make("callout_located_nans", _located_nans_as_taps)
 
 
 def bind_located_nans(text: LocatedNansText, operands: Sequence[Any]) -> None:
-    """Binds it for operands that are in no batch."""
+    """Binds an inspection of operands without a batch."""
     located_nans_p.bind(*operands, text=text, lanes=Lanes((0,) * len(operands)))
 
 
 def bind_live_located_nans(live: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Binds it so that nothing is read where `live`, a boolean, is false."""
+    """Binds an inspection that reads nothing where `live`, a boolean, is false."""
     text, lanes = params["text"], params["lanes"]
     if text.has_live:
         before, *rest = operands

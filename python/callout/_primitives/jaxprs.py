@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one walk through a traced function, and what those who walk share of the rules of JAX's own primitives.
+"""Walks through traced functions: each evaluation passes a function that handles one equation.
 
-Who evaluates a traced function in another way says what becomes of each equation; what control flow and nested functions
-are made of again is here, with the function that evaluates what is inside.
+control_flow.py handles loops and nested functions.
 """
 
 from __future__ import annotations
@@ -15,6 +14,13 @@ import jax
 import jax.extend.core
 
 from .. import _jax_compat
+
+
+def with_these(values: Sequence[Any], places: Sequence[int], others: Sequence[Any]) -> list[Any]:
+    """Returns the values with `others` at the indices `places`."""
+    given = dict(zip(places, others, strict=True))
+    return [given.get(i, value) for i, value in enumerate(values)]
+
 
 # (equation, operands) -> results
 Each = Callable[[Any, list[Any]], Sequence[Any]]
@@ -36,9 +42,9 @@ def _value(value: Any) -> Any:
 
 
 def follow(equations: Iterable[Any], values: dict[Any, Any], each: Each, literal: Read = _value) -> Read:
-    """Adds the results of equations to `values`, the values of variables. Returns what reads an operand.
+    """Adds the results of equations to `values`, the values of variables. Returns a function that reads an operand.
 
-    `literal`: what stands for a value that is written into the program.
+    `literal`: maps a constant of the program to its value.
     """
 
     def read(atom: Any) -> Any:
@@ -50,7 +56,7 @@ def follow(equations: Iterable[Any], values: dict[Any, Any], each: Each, literal
 
 
 def walk(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], each: Each, literal: Read = _value) -> list[Any]:
-    """Returns a jaxpr's results, where `each` has those of an equation; `consts` are those of an open one."""
+    """Returns a jaxpr's results, with `each` computing the results of an equation. `consts`: constants of an open jaxpr."""
     jaxpr = opened(jaxpr)
     values = dict(zip(jaxpr.constvars, consts, strict=True))
     values.update(zip(jaxpr.invars, args, strict=True))
@@ -58,12 +64,12 @@ def walk(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], each: Each, lit
 
 
 def evaluate(jaxpr: Any, args: Sequence[Any], each: Each) -> list[Any]:
-    """Returns the results of a jaxpr, closed or without constants, with `each` called where its equation was traced."""
+    """Returns the results of a jaxpr, closed or without constants, with `each` called in its equation's context."""
     return walk(jaxpr, consts_of(jaxpr), args, in_context(each))
 
 
 def in_context(each: Each) -> Each:
-    """Returns `each`, called with the settings and for the lines of its equation."""
+    """Wraps `each` so that it runs with the settings and source line of its equation."""
 
     def call(eqn: Any, operands: list[Any]) -> Sequence[Any]:
         with _jax_compat.context_of(eqn):
@@ -73,7 +79,7 @@ def in_context(each: Each) -> Each:
 
 
 def dependences(jaxpr: Any) -> list[frozenset[int]]:
-    """Returns for each result the numbers of the arguments that it depends on, or may."""
+    """Returns for each result the indices of the arguments that it may depend on."""
     jaxpr = opened(jaxpr)
     nothing: frozenset[int] = frozenset()
 
@@ -88,23 +94,55 @@ def dependences(jaxpr: Any) -> list[frozenset[int]]:
     return through(jaxpr, [frozenset((i,)) for i in range(len(jaxpr.invars))])
 
 
+_EXPANDED = "_callout_expanded"
+
+
+def expanded(eqn: Any) -> Any:
+    """Returns the closed jaxpr of an equation of a `jax.experimental.hijax` primitive.
+
+    The primitive's object caches the jaxpr, which may refer to the object.
+    """
+    primitive = _jax_compat.high_primitive(eqn)
+    found = vars(primitive).get(_EXPANDED)
+    if found is None:
+
+        def flat(*operands: Any) -> list[Any]:
+            return jax.tree.leaves(primitive.expand(*jax.tree.unflatten(primitive.in_tree, operands)))
+
+        found = vars(primitive)[_EXPANDED] = _unwrapped(jax.make_jaxpr(flat)(*primitive.in_avals_flat))
+    return found
+
+
+def _unwrapped(closed: Any) -> Any:
+    """Returns the inner jaxpr, which knows its source line, if a jaxpr only calls it; else the jaxpr itself."""
+    jaxpr = opened(closed)
+    if len(jaxpr.eqns) != 1 or jaxpr.eqns[0].primitive.name != "eval_jaxpr":
+        return closed
+    (eqn,) = jaxpr.eqns
+    passes_all = list(eqn.invars) == list(jaxpr.invars) and list(eqn.outvars) == list(jaxpr.outvars)
+    return eqn.params["call_jaxpr"] if passes_all else closed
+
+
 def inner_jaxprs(eqn: Any) -> Iterator[Any]:
     """Yields the jaxprs in an equation's parameters."""
-    for value in eqn.params.values():
+    primitive = _jax_compat.high_primitive(eqn)
+    for value in (eqn.params if primitive is None else primitive.params).values():
         for each in value if isinstance(value, (tuple, list)) else (value,):
-            if hasattr(each, "eqns") or hasattr(each, "jaxpr"):
+            if hasattr(each, "eqns"):
                 yield each
+            elif hasattr(each, "jaxpr"):  # closed, or a result of `jax.jit(...).trace`
+                yield opened(each) if hasattr(opened(each), "jaxpr") else each
 
 
 class Search:
-    """Tells whether there is such an equation in a jaxpr, at any depth. Remembered for as long as the jaxpr lives."""
+    """Searches jaxprs, at any depth, for an equation for which `is_such` is true. Results are cached while a jaxpr lives."""
 
     def __init__(self, is_such: Callable[[Any], bool]):
         self._is_such = is_such
         self._found: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
     def in_jaxpr(self, jaxpr: Any) -> bool:
-        """Tells whether there is one in a jaxpr."""
+        """Returns whether a jaxpr has such an equation."""
         jaxpr = opened(jaxpr)
         found = self._found.get(jaxpr)
         if found is None:
@@ -112,99 +150,9 @@ class Search:
         return found
 
     def in_equation(self, eqn: Any) -> bool:
-        """Tells whether an equation is one, or has one inside."""
+        """Returns whether an equation is such a one, or has one inside."""
         return self._is_such(eqn) or self.inside(eqn)
 
     def inside(self, eqn: Any) -> bool:
-        """Tells whether an equation has one inside."""
+        """Returns whether an equation has such a one inside."""
         return any(map(self.in_jaxpr, inner_jaxprs(eqn)))
-
-
-# What the rules of control flow and nested functions share. `function` evaluates what is inside, with what was given
-# first, for which the function that was traced has no argument.
-
-
-def scan(eqn: Any, args: Sequence[Any], first: Any, step: Callable[[Any, list[Any]], tuple[Any, list[Any]]]) -> Any:
-    """Returns (the last `first`, results) of a scan that carries `first`; its body is `step(first, operands)`."""
-    params = eqn.params
-    num_consts, num_carry = _jax_compat.scan_counts(params)
-    consts, init, xs = args[:num_consts], args[num_consts : num_consts + num_carry], args[num_consts + num_carry :]
-
-    def body(carry: tuple[Any, list[Any]], x: list[Any]) -> tuple[tuple[Any, list[Any]], list[Any]]:
-        after, outs = step(carry[0], [*consts, *carry[1], *x])
-        return (after, outs[:num_carry]), outs[num_carry:]
-
-    settings = {name: params[name] for name in ("length", "reverse", "unroll")}
-    (last, carry), ys = jax.lax.scan(body, (first, list(init)), list(xs), **settings)
-    return last, [*carry, *ys]
-
-
-def choose(
-    eqn: Any, index: Any, function: Callable[[Any], Callable[..., Any]], first: Sequence[Any], operands: Sequence[Any]
-) -> Any:
-    """Returns the branch that a cond takes, of the `function`s of its jaxprs."""
-    branches = list(map(function, eqn.params["branches"]))
-    platforms = eqn.params.get("branches_platforms")
-    if platforms is not None:
-        named = zip(platforms, branches, strict=True)
-        chosen = {name: branch for names, branch in named for name in names or ("default",)}
-        return jax.lax.platform_dependent(*first, *operands, **chosen)
-    return jax.lax.switch(index, branches, *first, *operands)
-
-
-def constrained(values: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
-    """Returns the values with the shardings that a nested `jit` was told, where it was."""
-    return [
-        jax.lax.with_sharding_constraint(value, sharding) if isinstance(sharding, jax.sharding.Sharding) else value
-        for value, sharding in zip(values, shardings, strict=True)
-    ]
-
-
-def jitted(eqn: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `function(first, *operands)`, jitted as an equation's function was."""
-    params = eqn.params
-
-    def named(first: Any, *values: Any) -> Any:
-        return function(params["jaxpr"], first, values)
-
-    named.__name__ = named.__qualname__ = params["name"]
-    options = dict(params["compiler_options_kvs"]) or None
-    return jax.jit(named, keep_unused=params["keep_unused"], inline=params["inline"], compiler_options=options)
-
-
-def behind_barrier(eqn: Any, operands: Sequence[Any]) -> list[Any]:
-    """Returns the operands of an equation; those of a backward pass must not be merged with those of the first time."""
-    prevented = eqn.params.get("differentiated") and eqn.params.get("prevent_cse")
-    chosen = prevented if isinstance(prevented, tuple) else (bool(prevented),) * len(operands)
-    if not any(chosen):
-        return list(operands)
-    kept = iter(jax.lax.optimization_barrier([one for one, prevent in zip(operands, chosen, strict=True) if prevent]))
-    return [next(kept) if prevent else one for one, prevent in zip(operands, chosen, strict=True)]
-
-
-def rematerialized(eqn: Any, function: Callable[..., Any], first: Any, operands: Sequence[Any]) -> Any:
-    """Evaluates `function(jaxpr, first, operands)`, computed again as a `jax.checkpoint` is."""
-    params = eqn.params
-    if params["differentiated"]:
-        return function(params["jaxpr"], first, behind_barrier(eqn, operands))
-
-    def again(first: Any, *values: Any) -> Any:
-        return function(params["jaxpr"], first, values)
-
-    prevented = params["prevent_cse"]  # one for all operands, or for each
-    prevent_cse = prevented if isinstance(prevented, bool) else (False, *prevented)
-    return jax.checkpoint(again, prevent_cse=prevent_cse, policy=params["policy"])(first, *operands)
-
-
-def spread(eqn: Any, function: Callable[..., Any], first: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
-    """Evaluates `function(jaxpr, first, operands)` on each device of a `jax.shard_map`; all have the whole of `first`."""
-    params, count = eqn.params, len(first)
-    on_each: Any = jax.shard_map(
-        lambda *values: tuple(function(params["jaxpr"], values[:count], values[count:])),
-        mesh=params["mesh"],
-        in_specs=((jax.sharding.PartitionSpec(),) * count + tuple(params["in_specs"])),
-        out_specs=tuple(params["out_specs"]),
-        check_vma=params["check_vma"],
-        axis_names=params["newly_manual_axes"],
-    )
-    return tuple(on_each(*first, *operands))

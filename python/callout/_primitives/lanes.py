@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks of single lanes: what `vmap` makes of a callback that must run lane by lane, or for some of the lanes only.
+"""Callbacks of single lanes, for callbacks that under `vmap` must run lane by lane, or only for some of the lanes.
 
-For each primitive with side effects there is one for its lanes. It takes the operands of all lanes, behind a mask that says
-which of them live (see live_lanes.py), and is one equation for every transformation. Lowered, it is a loop over the lanes
-with a cond around the callback, so the callback gets what it would get without `vmap`. The computation around it is batched.
+Each primitive with side effects has a second primitive for its lanes. The second one takes a mask of live lanes (see
+live_lanes.py) and the operands of all lanes, and is one equation for every transformation. It is lowered to a loop over
+the lanes with a cond around the callback, so that the callback gets the operands of one lane, as without `vmap`. The
+computation around the callback is batched.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ Params = tuple[tuple[str, Any], ...]
 
 
 class Lanes(NamedTuple):
-    """The lanes of an equation's operands: extents, the outermost `vmap`'s first, and which each operand has in front.
+    """The lanes of an equation's operands: extents, the outermost `vmap`'s first, and a mask of extents for each operand.
 
-    Bit i of a mask stands for the i-th extent. The loop goes over the last extent first, as JAX's own loops do. `mark`: of a
-    device that the callback names (context.py), since JAX looks into parameters that are tuples, and no deeper.
+    Bit i of a mask tells whether the operand has the i-th extent among its leading axes. The outer loop is over the
+    last extent, as in JAX's own loops. `mark`: the jaxpr of a device that the callback names (context.py), because JAX
+    looks for it in parameters and in tuples, but no deeper.
     """
 
     has_mask: bool
@@ -41,7 +43,7 @@ class Lanes(NamedTuple):
     mark: Any = None
 
     def ranks(self) -> list[int]:
-        """Returns how many dimensions in front of each operand are lanes."""
+        """Returns for each operand the number of leading axes that are lanes."""
         return [mask.bit_count() for mask in self.masks]
 
     def inside(self) -> Lanes:
@@ -50,17 +52,17 @@ class Lanes(NamedTuple):
         return Lanes(self.has_mask, tuple(mask & rest for mask in self.masks), self.extents[:-1])
 
     def and_these(self, size: Any, batched: Sequence[bool]) -> Lanes:
-        """Adds an extent, that of the operands told."""
+        """Adds an extent, which the operands in `batched` have."""
         masks = tuple(mask << 1 | is_batched for mask, is_batched in zip(self.masks, batched, strict=True))
         return Lanes(self.has_mask, masks, (size, *self.extents))
 
 
 @dataclasses.dataclass(frozen=True)
 class _Kind:
-    """What a callback's primitive is like."""
+    """The properties of a callback's primitive."""
 
     primitive: Any
-    is_identity: bool = False  # its results are its operands
+    is_identity: bool = False  # the results are the operands
     has_token: bool = False  # the first operand and the first result are a token of `callout.threaded`
 
 
@@ -69,23 +71,23 @@ _kinds: dict[Any, _Kind] = {}
 
 
 def lanes_primitive(primitive: Any) -> Any:
-    """Returns the primitive of a callback's lanes; None if there is none."""
+    """Returns the primitive for a callback's lanes; None if there is none."""
     return _of.get(primitive)
 
 
 def callback_of(primitive: Any) -> Any:
-    """Returns the callback's primitive for that of its lanes; None for others."""
+    """Returns the callback's primitive of a lanes primitive; None for other primitives."""
     kind = _kinds.get(primitive)
     return None if kind is None else kind.primitive
 
 
 def bind_live(live: Any, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Binds a callback for where `live`, a boolean, is true. Elsewhere its results are zeros."""
+    """Binds a callback that runs where `live`, a boolean, is true. Elsewhere its results are zeros."""
     return _bind(_of[primitive], [live, *args], Lanes(True, (0,) * (1 + len(args))), params)
 
 
 def bind_fewer(live: Any, primitive: Any, args: Sequence[Any], lanes: Lanes, params: Params) -> list[Any]:
-    """Binds an equation of lanes for those that live where `live` is true."""
+    """Binds an equation of lanes that runs for its live lanes where `live` is true."""
     if lanes.has_mask:
         args = [jax.lax.bitwise_and(args[0], live), *args[1:]]
     else:
@@ -96,7 +98,7 @@ def bind_fewer(live: Any, primitive: Any, args: Sequence[Any], lanes: Lanes, par
 def with_token(
     primitive: Any, token: Any, args: Sequence[Any], *, lanes: Lanes, params: Params, **more: Any
 ) -> list[Any]:
-    """Binds the lanes of a threaded callback with the operands of those of one that is not. `more`: its other parameters."""
+    """Binds the lanes of a threaded callback with the operands of an unthreaded one. `more`: additional parameters."""
     place = int(lanes.has_mask)
     masks = (*lanes.masks[:place], 0, *lanes.masks[place:])
     values = [*args[:place], token, *args[place:]]
@@ -111,7 +113,7 @@ def _bind(primitive: Any, args: Sequence[Any], lanes: Lanes, params: dict[str, A
 
 
 def _typed(shape: Sequence[Any], like: Any) -> Any:
-    """Returns the type of an array of another shape."""
+    """Returns the type of `like` with another shape."""
     return _jax_compat.array_type(tuple(shape), like.dtype, _jax_compat.varying_axes(like))
 
 
@@ -145,7 +147,7 @@ def _batch(
         place = int(lanes.has_mask)
         args[place], dims[place] = one_token(args[place], dims[place]), None
     batched = [dim is not None for dim in dims]
-    # All of the batch live or none does: a tap gets it whole, behind its lanes. Else it is one of the lanes.
+    # If the mask has no batch, a tap gets the whole batch, behind its lanes. Otherwise the batch becomes lanes.
     is_whole = "site" in chosen and not batched[0]
     places = lanes.ranks() if is_whole else [0] * len(args)
     moved = [
@@ -158,7 +160,7 @@ def _batch(
     else:
         lanes = lanes.and_these(size, batched)
     outs = _bind(_of[kind.primitive], moved, lanes, chosen)
-    if kind.is_identity:  # nothing moves for what comes after
+    if kind.is_identity:  # the results keep the operands' dimensions
         same = [
             jax.numpy.moveaxis(out, place, dim) if dim is not None else out
             for out, dim, place in zip(outs, dims[1:], places[1:], strict=True)
@@ -173,13 +175,13 @@ def _tap_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, lanes: Lanes, p
 
 
 def _tap_transpose(cotangents: Sequence[Any], live: Any, *primals: Any, lanes: Lanes, params: Params) -> Sequence[Any]:
-    """Does what a tap's own rule does: the cotangents of the lanes that live."""
+    """Taps the cotangents of the live lanes, like the transpose rule of a tap."""
     if all(isinstance(cotangent, ad.Zero) for cotangent in cotangents):
         return [None, *cotangents]
     values = [_jax_compat.instantiate_cotangent(cotangent) for cotangent in cotangents]
     chosen = dict(params)
     if chosen["site"].has_step:
-        values[-1] = primals[-1]  # it is not of the linear part
+        values[-1] = primals[-1]  # the step is no linear operand
     chosen["transforms"] = tap.transposed_transforms(chosen["transforms"])
     outs = _bind(_of[tap.tap_p], [live, *values], lanes, chosen)
     if chosen["site"].has_step:
@@ -192,7 +194,7 @@ def _debug_jvp(primals: Sequence[Any], _: Any, **params: Any) -> tuple[Any, list
 
 
 def _debug_partial_eval(saveable: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
-    """Keeps saved results from being called again. JAX's rule does so for elements of a batch, which are no inputs."""
+    """Keeps the backward pass from calling saved callbacks again, like JAX's rule for elements of a batch."""
     known, staged, *rest = debug.partial_eval(saveable, unknown_in, instantiated_in, eqn)
     if known is not None and saveable(debug.debug_p, *[var.aval for var in eqn.invars], **dict(eqn.params["params"])):
         return known, None, [], [], []
@@ -222,7 +224,7 @@ def _zeros(aval: Any) -> Any:
 
 
 def _loop(kind: _Kind, params: dict[str, Any], lanes: Lanes, token: Any, args: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Calls the callback once a lane, in order: (the last one's token, results). A token is first among neither."""
+    """Calls the callback once for each lane, in order. Returns (last token, results); `args` and results have no token."""
     if not lanes.extents:
         return _lane(kind, params, lanes, token, args)
     last = len(lanes.extents) - 1
@@ -263,7 +265,7 @@ def _lane(kind: _Kind, params: dict[str, Any], lanes: Lanes, token: Any, args: S
     return outs
 
 
-_LOOPS = "callout.lanes"  # a module's attribute: how many such loops it has
+_LOOPS = "callout.lanes"  # a module's attribute: the number of such loops
 
 
 def _lower(kind: _Kind, ctx: mlir.LoweringRuleContext, *args: Any, lanes: Lanes, params: Params) -> Sequence[Any]:
@@ -287,10 +289,10 @@ def _lower(kind: _Kind, ctx: mlir.LoweringRuleContext, *args: Any, lanes: Lanes,
 
 @contextlib.contextmanager
 def _told_apart(ctx: mlir.LoweringRuleContext) -> Iterator[None]:
-    """Gives what is lowered a number of its own in the program, so that XLA:GPU does not take two loops for one.
+    """Gives each loop in the program its own number, so that XLA:GPU does not merge two loops.
 
-    Its pass `computation-deduplicator` compares what results are made of, and a text in which a conditional does not say
-    what it runs. Two loops whose only difference is the callback in their conditionals are one to it, with JAX's too.
+    XLA's pass `computation-deduplicator` compares texts that do not contain the branches of a conditional. So it merges
+    two loops that differ only in the callback of their conditionals, with JAX's own callbacks, too.
     """
     if "cuda" not in context.platforms(ctx):
         yield
@@ -316,12 +318,14 @@ def _add(kind: _Kind) -> Any:
 _tap_lanes_p = _add(_Kind(tap.tap_p, is_identity=True))
 ad.primitive_jvps[_tap_lanes_p] = _tap_jvp
 ad.primitive_transposes[_tap_lanes_p] = _tap_transpose
-_jax_compat.register_remat_rule(_tap_lanes_p, tap.partial_eval)
+_jax_compat.register_remat_rule(
+    _tap_lanes_p, tap.partial_eval, lambda is_saveable, operands: tap.kept(is_saveable, operands[1:])
+)
 
 _debug_lanes_p = _add(_Kind(debug.debug_p))
 ad.primitive_jvps[_debug_lanes_p] = _debug_jvp
 ad.primitive_transposes[_debug_lanes_p] = lambda _, *args, **__: [None] * len(args)
-_jax_compat.register_remat_rule(_debug_lanes_p, _debug_partial_eval)
+_jax_compat.register_remat_rule(_debug_lanes_p, _debug_partial_eval, debug.kept)
 
 for _primitive in (threaded.threaded_tap_p, threaded.threaded_call_p):
     _lanes_p = _add(_Kind(_primitive, has_token=True))
@@ -335,7 +339,7 @@ for _primitive in (call.io_p, buffer.buffer_p, ffi.ffi_p):
 
 
 def _batch_debug(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple[Any, Any]:
-    """Binds one equation, however many lanes: rules that look at equations, as those of remat do, see a debug callback."""
+    """Binds one equation for all lanes, so that rules for equations, such as those of remat, see one debug callback."""
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
     batched = [dim is not None for dim in dims]
     front = [arg if dim is None else jax.numpy.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims, strict=True)]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A linear function has a transpose of its own, as `jax.custom_derivatives.linear_call`; under `vmap`, and with effects.
+"""A linear function with its own transpose, like `jax.custom_derivatives.linear_call`, but with effects and `vmap`.
 
-`saved` is the identity on a value that `jax.checkpoint` keeps for the backward pass if something there needs the value.
-`jax.checkpoint` does not repeat a function with effects. In the backward pass the function's results then exist only where
-an equation asks for them, and the rule of JAX's own debug callbacks does not ask. Results that pass through `saved` exist.
+`saved` is the identity on a value that `jax.checkpoint` keeps for the backward pass if an equation there needs the
+value. `jax.checkpoint` does not repeat a function with effects. In the backward pass the function's results then only
+exist if an equation requests them, and the rule of JAX's own debug callbacks does not. Results that pass through
+`saved` exist.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import jax.extend.core
 from jax.interpreters import ad, batching, mlir
 
 from .. import _jax_compat
-from . import effects
+from . import effects, jaxprs
 
 linear_p = jax.extend.core.Primitive("callout_linear")
 linear_p.multiple_results = True
@@ -28,28 +29,25 @@ Values = Sequence[Any]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Linear:
-    """Both take lists, of which the first are what it depends on otherwise, and return a list.
+    """A linear function. `forward` and `backward` take lists; the residuals are its other, nonlinear inputs.
 
-    A cotangent that is None is zero, given or returned: rules of the user's are not asked about what moves nothing.
+    A cotangent of None is zero, both as an argument and as a result, so that user's rules are not called for zeros.
     """
 
     forward: Callable[[Values, Values], list[Any]]  # (residuals, operands)
-    backward: Callable[[Values, Values, Values], list[Any]]  # (residuals, types of the operands, cotangents)
-    results: tuple[Any, ...]  # their types
-    ordered: set[Any]  # the ordered effects of what it does
-    # Some results alone, and what has effects -> (the operands that it takes then, it; None if nothing is left).
+    # (residuals, types of the operands, cotangents) -> (cotangents of the operands, logs of rules in the backward pass:
+    # a dict of pytrees)
+    backward: Callable[[Values, Values, Values], tuple[list[Any], Any]]
+    results: tuple[Any, ...]  # types of the results
+    ordered: set[Any]  # the ordered effects of the function
+    # Keeps some results and all effects: (used results) -> (used operands, the narrowed function, or None if it is
+    # empty).
     narrow: Callable[[Sequence[bool]], tuple[list[bool], Linear | None]]
 
 
 def bind(linear: Linear, residuals: Values, operands: Values) -> list[Any]:
-    """Returns the linear function's results."""
+    """Binds the linear function, and returns its results."""
     return list(linear_p.bind(*residuals, *operands, linear=linear, num_residuals=len(residuals)))
-
-
-def with_these(values: Values, places: Sequence[int], others: Values) -> list[Any]:
-    """Returns the values with others in these places."""
-    given = dict(zip(places, others, strict=True))
-    return [given.get(i, value) for i, value in enumerate(values)]
 
 
 @linear_p.def_effectful_abstract_eval
@@ -78,12 +76,12 @@ def _batch(args: Values, dims: Sequence[int | None], *, linear: Linear, num_resi
 
 
 def _of_lanes(linear: Linear, size: int, in_front: Sequence[int | None]) -> Linear:
-    """Returns the function of lanes that are in front of all operands, and of these residuals."""
+    """Returns the batched function. All operands, and the residuals in `in_front`, have the lanes as first axis."""
 
     def forward(residuals: Values, operands: Values) -> list[Any]:
         return jax.vmap(linear.forward, in_axes=(in_front, 0), axis_size=size)(list(residuals), list(operands))
 
-    def backward(residuals: Values, types: Values, cotangents: Values) -> list[Any]:
+    def backward(residuals: Values, types: Values, cotangents: Values) -> tuple[list[Any], Any]:
         single = [_jax_compat.array_type(each.shape[1:], each.dtype, _jax_compat.varying_axes(each)) for each in types]
         return jax.vmap(
             lambda residuals, cotangents: linear.backward(residuals, single, cotangents),
@@ -109,7 +107,7 @@ def _jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
     moving = [i for i, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
 
     def of_moving(*moved: Any) -> list[Any]:
-        return _evaluate(*with_these(primals, moving, moved), **params)
+        return _evaluate(*jaxprs.with_these(primals, moving, moved), **params)
 
     return jax.jvp(of_moving, [primals[i] for i in moving], [tangents[i] for i in moving])
 
@@ -117,23 +115,23 @@ def _jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
 ad.primitive_jvps[linear_p] = _jvp
 
 
-def _transpose(cotangents: Values, *args: Any, linear: Linear, num_residuals: int) -> list[Any]:
+def _transpose(cotangents: Values, *args: Any, linear: Linear, num_residuals: int) -> tuple[list[Any], Any]:
     residuals, operands = args[:num_residuals], args[num_residuals:]
     given = [None if isinstance(cotangent, ad.Zero) else cotangent for cotangent in cotangents]
     types = [operand.aval if ad.is_undefined_primal(operand) else jax.typeof(operand) for operand in operands]
-    outs = linear.backward(residuals, types, given)
+    outs, logs = linear.backward(residuals, types, given)
     return [None] * num_residuals + [
         out if ad.is_undefined_primal(operand) else None for out, operand in zip(outs, operands, strict=True)
-    ]
+    ], logs
 
 
-ad.primitive_transposes[linear_p] = _transpose
+_jax_compat.register_transpose(linear_p, _transpose)
 
 mlir.register_lowering(linear_p, mlir.lower_fun(_evaluate, multiple_results=True))
 
 
 def _drop(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
-    """Drops results that nobody uses, and with them operands, for all the effect: they would keep what JAX drops."""
+    """Drops unused results and their operands in spite of the effect, so that JAX can drop the operands' equations."""
     if all(used):
         return [True] * len(eqn.invars), eqn
     taken, linear = eqn.params["linear"].narrow(used)
@@ -154,7 +152,7 @@ saved_p = jax.extend.core.Primitive("callout_saved")
 
 
 def saved(value: Any) -> Any:
-    """Returns `value`."""
+    """Returns `value`, which `jax.checkpoint` then keeps if the backward pass needs it."""
     return saved_p.bind(value)
 
 
@@ -177,6 +175,6 @@ def _split_saved(_: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[b
     return eqn, None, [False], [True], [var for var in eqn.outvars if _jax_compat.is_used(var)]
 
 
-_jax_compat.register_remat_rule(saved_p, _split_saved)
+_jax_compat.register_remat_rule(saved_p, _split_saved, None)
 
 mlir.register_lowering(saved_p, lambda _ctx, value: [value])

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`vmap` of cond with a predicate for each lane, and of while loops whose lanes end at different times.
+"""Batching rules for cond with a predicate for each lane, and for while loops whose lanes end at different steps.
 
 JAX runs all branches with all lanes and selects results; it runs a loop's body with all lanes until the last one has
-finished. Computation may do that, callbacks may not. So a branch, and a loop's body, get a boolean for each lane that says
-whether the program without `vmap` would be there, and their callbacks run for those lanes (masking.py). All else is as JAX
-does it, and so are conds and loops without callbacks of ours and those with one predicate for all lanes.
+finished. This is correct for computation, but not for callbacks. So a branch, or a loop's body, gets a boolean for each
+lane that tells whether the lane is live: whether the program without `vmap` would run this code. Callbacks run for live
+lanes only (masking.py). JAX's own rules handle everything else, and conds and loops that have no callback of Callout or
+one predicate for all lanes.
 
-A loop carries its predicate, so that its condition runs once an iteration. That also mends loops whose condition has an
-ordered effect: JAX's lowering then leaves out which lanes have finished, and they go on changing
+A loop carries its predicate, so that its condition runs once in each iteration. This also fixes loops whose condition
+has an ordered effect: JAX's lowering then ignores which lanes have finished, and they keep changing
 (jax/_src/lax/control_flow/loops.py, `_while_lowering`; JAX 0.10 to 0.12).
 """
 
@@ -32,7 +33,7 @@ _while_p = jax.extend.core.primitives.while_p
 
 
 def _batched(function: Callable[..., list[Any]], axis_data: Any, args: Sequence[Any], dims: Sequence[Any]) -> Any:
-    """Returns the rule of a function that JAX batches: (results, their dimensions)."""
+    """Batches a function by JAX's rules. Returns (results, their dimensions)."""
     outs = jax.vmap(
         function,
         in_axes=tuple(dims),
@@ -65,7 +66,7 @@ def _batch_cond(
         results = []
         for place, branch in enumerate(branches):
             live = index == jax.numpy.asarray(place, index.dtype)
-            # As in JAX's rule: the gradient of a branch that was not taken stops here.
+            # Like JAX's rule, stop the gradient of a branch that was not taken.
             values = [jax.lax.select(live, x, jax.lax.stop_gradient(x)) for x in operands]
             results.append(masked(branch, live, values))
         return [jax.lax.select_n(index, *cases) for cases in zip(*results, strict=True)]
@@ -78,7 +79,7 @@ def _plain(jaxpr: Any, _: Any, args: Sequence[Any]) -> list[Any]:
 
 
 def _used(jaxpr: Any, outs: set[int]) -> set[int]:
-    """Returns the places of a jaxpr's operands that results depend on."""
+    """Returns the indices of a jaxpr's operands that the results `outs` depend on."""
     jaxpr = opened(jaxpr)
     needed = {jaxpr.outvars[place] for place in outs if _jax_compat.is_variable(jaxpr.outvars[place])}
     for eqn in reversed(jaxpr.eqns):
@@ -88,7 +89,7 @@ def _used(jaxpr: Any, outs: set[int]) -> set[int]:
 
 
 class _Loop:
-    """Describes a while loop, of one lane."""
+    """A while loop of one lane, before batching."""
 
     def __init__(self, params: dict[str, Any]):
         self.cond_jaxpr, self.body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
@@ -96,19 +97,19 @@ class _Loop:
         self.is_ordered = any(isinstance(effect, OrderedEffect) for effect in self.cond_jaxpr.effects)
 
     def first(self, *args: Any) -> list[Any]:
-        """Returns what the condition says at first."""
+        """Evaluates the condition before the first step."""
         return _plain(self.cond_jaxpr, None, self._of_condition(args))
 
     def first_of_lane(self, live: Any, *args: Any) -> list[Any]:
-        """Returns the same where `live`, which is true for all lanes, is what makes callbacks those of single lanes."""
-        for place in self._deciding():  # and those of other vmaps whose predicates will differ
+        """Evaluates the first condition with callbacks of single lanes. `live`, true for all lanes, only adds the batch."""
+        for place in self._deciding():  # also adds batches of other vmaps whose predicates will differ
             value = args[place]
             if not jax.dtypes.issubdtype(jax.typeof(value).dtype, jax.dtypes.extended):
                 live = live & (jax.numpy.all(value == value) | np.True_)
         return masked(self.cond_jaxpr, live, self._of_condition(args))
 
     def _deciding(self) -> list[int]:
-        """Returns the places of the operands that the predicate depends on, at any time."""
+        """Returns the indices of the operands that the predicate depends on in any step."""
         num_consts = self.num_cond + self.num_body
         places = {place if place < self.num_cond else place + self.num_body for place in _used(self.cond_jaxpr, {0})}
         while True:
@@ -122,9 +123,9 @@ class _Loop:
         return [*args[: self.num_cond], *args[self.num_cond + self.num_body :]]
 
     def carrying_predicate(self, lanes_differ: bool) -> dict[str, Any]:
-        """Returns the parameters of the loop that has all constants in its body, and its predicate first of what it carries.
+        """Returns the parameters of a loop with all constants in its body, and the predicate as first carried value.
 
-        Where lanes differ, the predicate also says whether callbacks run.
+        If lanes differ, the predicate also decides whether callbacks run.
         """
         evaluate = masked if lanes_differ else _plain
         carried = self.body_jaxpr.in_avals[self.num_body :]
@@ -134,7 +135,7 @@ class _Loop:
             consts = args[: self.num_cond + self.num_body]
             live, *old = args[len(consts) :]
             values = evaluate(self.body_jaxpr, live, [*consts[self.num_cond :], *old])
-            if self.is_ordered:  # what sees all lanes sees those that have finished as they were
+            if self.is_ordered:  # callbacks of the whole batch see finished lanes unchanged
                 values = [jax.numpy.where(live, one, other) for one, other in zip(values, old, strict=True)]
             return [*evaluate(self.cond_jaxpr, live, [*consts[: self.num_cond], *values]), *values]
 
@@ -150,9 +151,9 @@ class _Loop:
 def _lanes_differ(
     original: Any, axis_data: Any, args: Sequence[Any], dims: Sequence[int | None], params: dict[str, Any]
 ) -> bool:
-    """Tells whether JAX makes a predicate for each lane of the loop's."""
+    """Returns whether JAX would give each lane of the loop its own predicate."""
     trial = dict(params)
-    for name in ("cond_jaxpr", "body_jaxpr"):  # callbacks that have no batching rule have one where they are masked
+    for name in ("cond_jaxpr", "body_jaxpr"):  # masked callbacks always have a batching rule
         trial[name] = jax.make_jaxpr(lambda *args, jaxpr=params[name]: masked(jaxpr, np.True_, args))(
             *params[name].in_avals
         )
@@ -164,7 +165,8 @@ def _lanes_differ(
 def _batch_while(original: Any, axis_data: Any, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
     loop = _Loop(params)
     jaxprs = (loop.cond_jaxpr, loop.body_jaxpr)
-    # A predicate with dimensions has been here before: its callbacks have their mask, which is batched with it.
+    # A loop whose predicate has dimensions was batched here before: its callbacks have a mask, which is batched with
+    # it.
     is_new = not loop.cond_jaxpr.out_avals[0].shape
     if not is_new or all(dim is None for dim in dims) or any(map(_jax_compat.is_refused_in_vmap, jaxprs)):
         return NotImplemented
@@ -190,6 +192,6 @@ def _batch_while(original: Any, axis_data: Any, args: Sequence[Any], dims: Seque
 
 
 def hooked() -> list[Place]:
-    """Names JAX's rules. What has no callback of ours, and what has one predicate for all lanes, gets those."""
+    """Returns the places of JAX's rules, which still apply if the lanes have one predicate or no callback is inside."""
     rules = batching.fancy_primitive_batchers
     return [Place(rules, _cond_p, before=_batch_cond), Place(rules, _while_p, before=_batch_while)]

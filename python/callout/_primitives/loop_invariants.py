@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps callbacks in their loop when JAX differentiates a scan.
 
-JAX moves equations that no step changes out of a scan when it splits the scan's body into what runs forward and what runs
-backward. A callback that depends on nothing in the loop would then run once instead of once a step. So before JAX splits a
-body, each equation with a callback inside becomes a `callout_stay` equation, whose rules say that the equation belongs to
-the loop. The rules put the original equation into the split body; no `callout_stay` equation reaches any other rule.
+JAX moves loop-invariant equations out of a scan when it splits the scan's body into a forward and a backward part. A
+callback that depends on nothing in the loop would then run once instead of once in each step. So before JAX splits a
+body, each equation with a callback inside becomes a `callout_stay` equation, whose rules keep the equation in the loop.
+The rules put the original equation into the split body; no `callout_stay` equation reaches any other rule.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ stay_p = jax.extend.core.Primitive("callout_stay")
 stay_p.multiple_results = True
 
 _KINDS = (effects.UnorderedEffect, effects.OrderedEffect, effects.IoEffect, effects.ProgressEffect)
-# They have no effect.
+# Threaded callbacks have no effect, so that they are recognized by their primitives.
 _THREADED = {
     each for one in (threaded.threaded_tap_p, threaded.threaded_call_p) for each in (one, lanes.lanes_primitive(one))
 }
@@ -39,7 +39,7 @@ _callbacks = jaxprs.Search(_stays)
 
 
 def _staying(jaxpr: Any) -> Any:
-    """Returns a jaxpr, closed or open, whose equations with callbacks stay in the loop."""
+    """Returns a jaxpr, closed or open, with `callout_stay` equations in the place of equations with callbacks."""
     inner = jaxprs.opened(jaxpr)
     changed = inner.replace(eqns=[_staying_equation(eqn) for eqn in inner.eqns])
     return changed if inner is jaxpr else jaxpr.replace(jaxpr=changed)
@@ -48,9 +48,9 @@ def _staying(jaxpr: Any) -> Any:
 def _staying_equation(eqn: Any) -> Any:
     if not _callbacks.in_equation(eqn):
         return eqn
-    if eqn.primitive is _primitives.jit_p:  # JAX splits the function inside, whose other equations may leave the loop
+    if eqn.primitive is _primitives.jit_p:  # JAX splits the inner function; its other equations may leave the loop
         return eqn.replace(params={**eqn.params, "jaxpr": _staying(eqn.params["jaxpr"])})
-    if any(map(_jax_compat.is_state_effect, eqn.effects)):  # JAX keeps what uses a mutable array in the loop
+    if any(map(_jax_compat.is_state_effect, eqn.effects)):  # JAX keeps equations with a mutable array in the loop
         return eqn
     return _stay(eqn)
 
@@ -66,7 +66,7 @@ def _abstract_eval(*_: Any, eqn: Any) -> tuple[list[Any], set[Any]]:
 
 def _partial_eval(trace: Any, *tracers: Any, eqn: Any) -> Sequence[Any]:
     outs = _jax_compat.stage(trace, tracers, eqn)
-    # A tap returns its operands. The loop need not store the operands for each step.
+    # A tap returns its operands, so that the loop need not store its results for each step.
     return tracers if eqn.primitive is tap.tap_p else outs
 
 
@@ -74,7 +74,7 @@ _jax_compat.register_partial_eval_rule(stay_p, _partial_eval)
 
 
 def _split(policy: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
-    """Splits a rematerialised equation as JAX splits the original, and lets the known part stay."""
+    """Splits a rematerialised equation like JAX splits the original, and keeps the known part in the loop."""
     original = eqn.params["eqn"].replace(invars=eqn.invars, outvars=eqn.outvars)
     rule = _remat_rules.get(original.primitive)
     if rule is None:
@@ -86,8 +86,10 @@ def _split(policy: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bo
 
 
 def _is_saved(policy: Any, eqn: Any) -> bool:
-    """Tells what JAX decides for an equation whose primitive has no rule."""
-    return bool(eqn.effects) or _jax_compat.keeps(policy, eqn)
+    """Returns JAX's decision whether to save the results of an equation whose primitive has no rule."""
+    return bool(eqn.effects) or _jax_compat.keeps(
+        policy, eqn.primitive, *[var.aval for var in eqn.invars], **eqn.params
+    )
 
 
 _remat_rules = _jax_compat.remat_rules()
@@ -106,7 +108,7 @@ def _split_scan(original: Any, policy: Any, unknown_in: Sequence[bool], instanti
 
 
 def hooked() -> list[Place]:
-    """Names JAX's functions. A loop without callbacks of ours gets what JAX makes of it."""
+    """Returns the places of JAX's functions, which still apply to loops without callbacks of Callout."""
     if not _jax_compat.can_stage:
         return []
     places = [Place(holder, name, before=_hoist) for holder, name in _jax_compat.hoisting_functions()]

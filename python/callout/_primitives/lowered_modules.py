@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done to a module once JAX has lowered it, when all uses of its values are there."""
+"""Rewrites a module after JAX has lowered it, when all uses of its values exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .fallback import exported, policy
 from .lowering import not_supported
 from .tap import where_of
 
-# Calls of programs that were exported.
+# Finds calls of exported programs.
 _exported = jaxprs.Search(lambda eqn: eqn.primitive.name == "call_exported")
 
 
@@ -62,7 +62,7 @@ def _after_lowering(
 
 
 def _explain_missing_token(error: BaseException, _name: str, jaxpr: Any, *_: Any, **__: Any) -> None:
-    """Raises an error that names the callback where JAX lowers an ordered callback in a function that has no token."""
+    """Raises an error that names the callback if JAX lowers an ordered callback in a function without a token."""
     if isinstance(error, KeyError) and error.args == (ordered_effect,):
         where = next(map(_where, _ordered_callbacks(jaxpr)), "callout")
         raise NotImplementedError(
@@ -73,7 +73,7 @@ def _explain_missing_token(error: BaseException, _name: str, jaxpr: Any, *_: Any
 
 
 def _ordered_callbacks(jaxpr: Any) -> Iterator[Any]:
-    """Yields the equations of ordered callbacks, those that the function around does not know of first."""
+    """Yields the equations of ordered callbacks, those that are not in the enclosing function's effects first."""
     found: list[Any] = []
 
     def visit(jaxpr: Any) -> Iterator[Any]:
@@ -89,7 +89,7 @@ def _ordered_callbacks(jaxpr: Any) -> Iterator[Any]:
 
 
 def _where(eqn: Any) -> str:
-    """Returns what errors call the callback of an equation."""
+    """Returns the name of an equation's callback for errors."""
     target, site = (eqn.params.get(name) for name in ("target", "site"))
     if target is not None and site is not None:
         return where_of(target, site)
@@ -102,13 +102,13 @@ def _leaves_native_path(platform: str) -> bool:
 
 
 def _devices_of(shardings: Sequence[Any]) -> Sequence[jax.Device]:
-    """Returns the devices of a program as the arguments have them; none if they do not tell."""
+    """Returns the devices of a program from the shardings of its arguments; none if these are unknown."""
     meshes = (each.mesh for each in shardings if isinstance(each, jax.sharding.NamedSharding))
     return next((tuple(mesh.devices.flat) for mesh in meshes if isinstance(mesh, jax.sharding.Mesh)), ())
 
 
 def hooked() -> list[Place]:
-    """Names the place where JAX makes a module."""
+    """Returns the place where JAX makes a module."""
     place = _jax_compat.module_maker()
     if place is None:
         return []

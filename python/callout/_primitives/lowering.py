@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lowering rules share: one custom call, its token if it is ordered, its place among several devices."""
+"""Emits custom calls for lowering rules, with a token if ordered, and with a placement among several devices."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from .effects import ordered_effect
 from .fallback import emit as by_jax
 from .fallback import policy
 
-# A mark in programs that are exported for several platforms (see _export/reachability.py). It never leaves `callout.export`.
+# The name of the mark in programs that are exported for several platforms (see _export/reachability.py).
+# `callout.export` removes all marks.
 REFUSAL = "callout.not_supported"
 
-# What every program carries whose calls PJRT is to know of. A program that is serialised names it by where it is found.
+# Marks programs with calls for PJRT. A serialised program refers to it by its module and name.
 host_callback: Any = _ext.host_callback()
 host_callback.__module__ = __name__
 
@@ -35,11 +36,11 @@ host_callback.__module__ = __name__
 def not_supported(
     platforms: Iterable[str], supported: Sequence[str] = PLATFORMS, *, label: str = "", exporting: bool = False
 ) -> str:
-    """Returns the text of the refusal of what is called `label`."""
+    """Returns the error text for a callback that `platforms` do not support. `label`: the callback's name."""
     what = "kernels for cuda" if tuple(supported) == ("cuda",) != PLATFORMS else "callbacks"
     branches = ", ".join(f"{platform}=..." for platform in supported)
     platforms = list(platforms)
-    # What a check is told is in its name.
+    # The name of a check contains its settings, so only the first part is shown.
     name = f"'{label.partition(':')[0] if label.startswith(by_jax.INSPECTED) else label}': " if label else ""
     clauses = [f"callout: {name}{what} are not supported on platform {', '.join(platforms)}"]
     if supported:
@@ -54,7 +55,7 @@ def not_supported(
 
 
 def _refuse_or_mark(ctx: mlir.LoweringRuleContext, supported: Sequence[str], label: str) -> dict[str, str] | None:
-    """Raises for what no platform of the program has; None if all have it, else what a mark in the program says."""
+    """Raises an error if no platform is supported. Returns None if all are, otherwise the attributes of a mark."""
     refused = [platform for platform in context.platforms(ctx) if platform not in supported]
     if not refused:
         return None
@@ -65,7 +66,7 @@ def _refuse_or_mark(ctx: mlir.LoweringRuleContext, supported: Sequence[str], lab
 
 
 def refuse_others(ctx: mlir.LoweringRuleContext, label: str, supported: Sequence[str] = PLATFORMS) -> None:
-    """Refuses platforms that have no target of ours, in a rule of several. `label` is what the user called."""
+    """Rejects or marks platforms without a native path, in a rule for several platforms. `label`: the user's callback."""
     mark = _refuse_or_mark(ctx, supported, label)
     if mark is not None:
         jax.ffi.ffi_lowering(REFUSAL, has_side_effect=True)(ctx.replace(avals_in=[], avals_out=[]), **mark)
@@ -78,7 +79,7 @@ def refuse_platform(
     supported: Sequence[str] = PLATFORMS,
     **_: Any,
 ) -> Sequence[Any]:
-    """Returns the rule of a platform that has no target of ours, where others have one."""
+    """The lowering rule for platforms without a native path: raises an error, or writes a mark if others have one."""
     mark = _refuse_or_mark(ctx, supported, "" if target is None else target.label)
     if len(ctx.tokens_in) > 0:
         ctx.set_tokens_out(ctx.tokens_in)
@@ -87,16 +88,16 @@ def refuse_platform(
 
 
 def platform_of_fallback(ctx: mlir.LoweringRuleContext) -> str | None:
-    """Returns the platform, if what is lowered goes by JAX's own callbacks there; None if it is a custom call of ours.
+    """Returns the platform if its programs use JAX's own callbacks; None if they use Callout's custom calls.
 
-    A program that is exported has calls of ours alone: JAX's callbacks are of this process.
+    An exported program only has Callout's custom calls, because JAX's callbacks belong to this process.
     """
     (platform, *_) = context.platforms(ctx)
     return platform if not context.is_exporting(ctx) and policy.is_used(platform) else None
 
 
 def bound_name(ctx: mlir.LoweringRuleContext, target: Target, where: str, transforms: Transforms = ()) -> str:
-    """Returns the name by which the program calls the target. What is lowered holds the target, if the name needs that."""
+    """Returns the name by which the program calls the target. The lowered program keeps the target alive if necessary."""
     if context.is_exporting(ctx):
         return target.exported_name(where, transforms)
     name = target.bind(transforms)
@@ -108,13 +109,13 @@ def bound_name(ctx: mlir.LoweringRuleContext, target: Target, where: str, transf
 
 
 def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dict[str, Any]:
-    """Has programs that wait for a Python function dispatched synchronously. Returns attributes for the call.
+    """Makes JAX dispatch a program that waits for a Python function synchronously. Returns attributes for the call.
 
-    PJRT then dispatches the program synchronously, as it does for JAX's own callbacks: what the callback dispatches does not
-    wait for programs that are queued behind its own. If inputs are not ready, XLA's threads run the program all the same;
-    from JAX 0.12 on they then call the function that is added here, which does the call: docs/hangs.md. Only clients of CPUs
-    look at it. The function that `custom_partitioning` has for each shard is lowered when the program is being compiled,
-    which is too late.
+    PJRT then dispatches the program synchronously, as for JAX's own callbacks, so that programs which the callback
+    dispatches do not wait for programs that are queued behind its own. If inputs are not ready, XLA's threads still run
+    the program; since JAX 0.12 they then make the call by the function that is added here: docs/hangs.md. Only CPU
+    clients use the function. The per-shard function of `custom_partitioning` is lowered while the program is being
+    compiled, which is too late.
     """
     if _jax_compat.is_partitioning():
         return {}
@@ -125,7 +126,7 @@ def dispatch_synchronously(ctx: mlir.LoweringRuleContext, target: Target) -> dic
 
 
 def device_index_of(ctx: mlir.LoweringRuleContext, where: str, named: NamedDevice | None) -> int | None:
-    """Returns the place of a call's device among the program's; None if the call names none."""
+    """Returns the index of a call's device among the program's devices; None if the call names none."""
     if named is None:
         return None
     if isinstance(ctx.module_context.axis_context, mlir.SPMDAxisContext):
@@ -142,7 +143,7 @@ def device_index_of(ctx: mlir.LoweringRuleContext, where: str, named: NamedDevic
 
 
 def refuse_automatic_axes(ctx: mlir.LoweringRuleContext, where: str) -> None:
-    """Refuses calls with results inside a shard_map that leaves axes to the compiler."""
+    """Raises an error for calls with results inside a shard_map that leaves axes to the compiler."""
     axes = context.automatic_axes(ctx)
     if axes:
         raise NotImplementedError(
@@ -151,9 +152,9 @@ def refuse_automatic_axes(ctx: mlir.LoweringRuleContext, where: str) -> None:
 
 
 def refuse_ordered_automatic_axes(ctx: mlir.LoweringRuleContext, where: str, ordered: bool) -> None:
-    """Refuses ordered callbacks inside a shard_map that leaves axes to the compiler.
+    """Raises an error for ordered callbacks inside a shard_map that leaves axes to the compiler.
 
-    Up to JAX 0.11, XLA ends the process on a token there ("Check failed: buffer != nullptr").
+    Up to JAX 0.11, a token there makes XLA crash the process ("Check failed: buffer != nullptr").
     """
     axes = context.automatic_axes(ctx)
     if axes and ordered and _jax_compat.JAX_VERSION < (0, 12):
@@ -170,7 +171,7 @@ def bind_on_one_device(
     device_index: int,
     ordered: bool,
 ) -> None:
-    """Collects over the axes that a shard_map leaves to the compiler, and binds on one of their devices."""
+    """Gathers `args` over the axes that a shard_map leaves to the compiler, and binds on one of their devices."""
     axes = context.automatic_axes(ctx)
     refuse_ordered_automatic_axes(ctx, where, ordered)
 
@@ -195,9 +196,9 @@ def bind_on_one_device(
 
 
 def bind_on_shards(ctx: mlir.LoweringRuleContext, bind: Callable[..., Any], args: Sequence[Any]) -> bool:
-    """Binds, in a jit over several devices, on each, with its shards. False if the program does not say what they are.
+    """Binds on each device with its shards, in a jit over several devices. Returns False if the shardings are unknown.
 
-    For platforms whose compiler asks nobody how a custom call is spread.
+    This is for platforms whose compiler has no partitioner for custom calls.
     """
     explicit = context.explicit_shardings(ctx)
     if platform_of_fallback(ctx) != "tpu" or explicit is None:
@@ -232,11 +233,11 @@ def emit(
     device_index: int | None = 0,
     in_place: Mapping[int, int] | None = None,
 ) -> list[Any]:
-    """Emits the custom call `name`, and returns its results, by default those of `ctx.avals_out`. Errors call it `where`.
+    """Emits the custom call `name` and returns its results, by default with types `ctx.avals_out`. `where`: for errors.
 
-    `attributes`: see `target_attributes.encode`; those of the placement and `threaded` are added. `in_place`: operands that
-    results are made in the place of; for unordered calls. `threaded`: the first of `args` and of the results is a token of
-    `callout.threaded`, in the place of JAX's.
+    `attributes`: see `target_attributes.encode`; attributes for the placement and `threaded` are added. `in_place`:
+    aliases of operands and results, for unordered calls. `threaded`: the first of `args` and of the results is a token
+    of `callout.threaded` instead of JAX's.
     """
     check_usable()
     patches.ensure("errors")
@@ -278,7 +279,7 @@ def emit(
 
 
 def _refuse_summands(where: str, avals: Sequence[Any]) -> None:
-    """Refuses what XLA ends the process for: "Some operands have unreduced axes but the operation has no results"."""
+    """Rejects operands that XLA would crash on: "Some operands have unreduced axes but the operation has no results"."""
     for aval in avals:
         if axes := _jax_compat.summed_over(aval):
             raise NotImplementedError(
@@ -288,7 +289,7 @@ def _refuse_summands(where: str, avals: Sequence[Any]) -> None:
 
 
 def _refuse_symbolic_results(where: str, avals_out: Sequence[Any]) -> None:
-    """Refuses what JAX could not load: beside a token it does not find the shape of a result."""
+    """Rejects ordered calls with results of symbolic shapes in an export, which JAX cannot load."""
     for aval in avals_out:
         if not all(isinstance(extent, int) for extent in aval.shape):
             raise NotImplementedError(
@@ -305,14 +306,14 @@ def _without_token(ctx: mlir.LoweringRuleContext, results: Iterable[Any]) -> lis
 
 
 def register(primitive: jax.extend.core.Primitive, rule: Callable[..., Any]) -> None:
-    """Makes `rule` the lowering for the platforms that callbacks run on, and a refusal that for all others."""
+    """Registers `rule` for the platforms that callbacks run on, and an error for all others."""
 
     def lower(ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Any:
         platforms = context.platforms(ctx)
         carried = [name for name in platforms if policy.is_used(name)]
         is_exported = context.is_exporting(ctx)
         if is_exported or not carried or not {*PLATFORMS, *carried}.issuperset(platforms):
-            if (target := params.get("target")) is not None:  # others are written with primitives that have one
+            if (target := params.get("target")) is not None:  # else it is lowered to primitives that have one
                 refuse_others(ctx, target.label, (*PLATFORMS, *carried) if is_exported else PLATFORMS)
             return rule(ctx, *args, **params)
         if "tpu" in carried:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls in the functions of reductions and scatters, which XLA cannot compile.
+"""Rejects calls in the functions of reductions and scatters, which XLA cannot compile.
 
-Its compiler ends the process there ("Check failed: operand_maps.size() == 1"; JAX 0.10.2 to 0.12.0.1). JAX refuses functions
-with effects, so only calls without effects get that far, JAX's own callbacks too.
+XLA crashes the process ("Check failed: operand_maps.size() == 1"; JAX 0.10.2 to 0.12.0.1). JAX rejects functions with
+effects, so only calls without effects reach XLA, including JAX's own callbacks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _refused = Search(_calls_inside)
 
 
 def _first(search: Search, is_such: Callable[[Any], bool], jaxpr: Any) -> Any:
-    """Returns the first of the equations that `search` has found in a jaxpr."""
+    """Returns the first equation in a jaxpr that `search` finds."""
     eqn = next(each for each in opened(jaxpr).eqns if search.in_equation(each))
     return eqn if is_such(eqn) else _first(search, is_such, next(filter(search.in_jaxpr, inner_jaxprs(eqn))))
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tap's site: what `tap` was told, checked."""
+"""A tap's site holds the checked options of `tap`."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 from typing import Any, Literal
@@ -16,33 +15,34 @@ from .. import _jax_compat
 from .._base.arguments import check_index, read, refuse_tracers
 from .._targets import target_attributes
 
-ALL_PPB = 1_000_000_000  # of `sample`, parts in a billion
-_LONGEST_S = 1e9  # some 30 years
+ALL_PPB = 1_000_000_000  # the scale of `sample`: parts in a billion
+_LONGEST_S = 1e9  # about 30 years
 TARGET = "callout.v1.tap"
 _STEPS = np.iinfo(np.int64)
 
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """What one `tap` in the user's code was told, apart from its target."""
+    """The options of one `tap` in the user's code, without its target."""
 
     label: str
     leaves: tuple[str, ...]
-    told: tuple[tuple[str, str | int], ...] = ()  # attributes of the target, as docs/abi.md has them
+    options: tuple[tuple[str, str | int], ...] = ()  # attributes of the target, as docs/abi.md has them
     ordered: bool = False
     sharding: Literal["gather", "local"] = "gather"
     device_index: int = 0
     inline: bool = False  # eager taps run in the caller
-    has_step: bool = False  # the last operand is the step, and no part of the value
-    whole_batch: bool = False  # under every vmap, of a cond or a loop too
+    has_step: bool = False  # the last operand is the step, which is not part of the value
+    has_handle: bool = False  # the first operand is the sink's handle, which is not part of the value
+    whole_batch: bool = False  # send the whole batch under every vmap, even of a cond or a loop
 
     def attributes(self) -> dict[str, str | int]:
-        """Returns what the target takes, but for the name of the callback."""
-        return {"label": self.label, "leaves": "\n".join(self.leaves), "step": self.has_step, **dict(self.told)}
+        """Returns the attributes for the target, without the name of the callback."""
+        return {"label": self.label, "leaves": "\n".join(self.leaves), "step": self.has_step, **dict(self.options)}
 
     def is_for_one_process(self) -> bool:
         """Returns True if the core needs to know which process this is."""
-        return "only_process" in dict(self.told)
+        return "only_process" in dict(self.options)
 
 
 def _interval_ns(seconds: float | None) -> int:
@@ -72,13 +72,13 @@ def leaf_names(value: Any) -> tuple[str, ...]:
 
 
 def check_step_number(step: int | np.integer) -> None:
-    """Raises OverflowError for what no record can have as its step."""
+    """Raises OverflowError if a record cannot store the step."""
     if not _STEPS.min <= step <= _STEPS.max:
         raise OverflowError(f"callout.tap: step must be from -2**63 to 2**63 - 1, got {step}")
 
 
 def check_step(step: Any) -> Any:
-    """Returns the step as an operand. TypeError if it is no integer, OverflowError if JAX would cut it."""
+    """Returns the step as an operand. Raises TypeError if it is no integer, OverflowError if JAX would truncate it."""
     step = read(step)
     if isinstance(step, np.ndarray) and step.ndim == 0:
         step = step[()]
@@ -118,9 +118,9 @@ def make_site(
     can_fail: bool = False,
     **numbers: int,
 ) -> Site:
-    """Returns the site of a tap of leaves with these names. ValueError names the argument, what it may be and what it is.
+    """Returns the site of a tap of leaves with these names. Raises ValueError for a bad option.
 
-    `numbers`: options that are attributes of the target as they are.
+    `numbers`: options that become attributes of the target unchanged.
     """
     if name is not None and not isinstance(name, str):
         raise TypeError(f"callout.tap: name must be a str, got {name!r}")
@@ -131,7 +131,7 @@ def make_site(
         raise ValueError(f"callout.tap: on_full must be one of {list(policies)}, got {on_full!r}")
     if sharding not in ("gather", "local"):
         raise ValueError(f'callout.tap: sharding must be "gather" or "local", got {sharding!r}')
-    told: dict[str, str | int] = {
+    options: dict[str, str | int] = {
         **{
             option: check_index(f"callout.tap: {option}", value, rows[option].least)
             for option, value in numbers.items()
@@ -146,7 +146,7 @@ def make_site(
     return Site(
         name or "",
         names,
-        tuple(pair for pair in told.items() if pair not in _defaults()),
+        tuple(pair for pair in options.items() if pair not in _defaults()),
         ordered=bool(ordered),
         sharding=sharding,
         device_index=check_index("callout.tap: device_index", device_index),
@@ -154,23 +154,26 @@ def make_site(
     )
 
 
-def site_of(value: Any, tree: PyTreeDef, **told: Any) -> Site:
-    """Returns the site of a tap of `value`, whose structure is `tree`, told this; equal ones are one object, as a rule."""
+def site_of(value: Any, tree: PyTreeDef, **options: Any) -> Site:
+    """Returns the site of a tap of `value` with structure `tree` and these options. Equal sites are usually one object."""
     if _is_of_containers(tree):
-        with contextlib.suppress(TypeError):  # something cannot be hashed
-            return _known_site(tree, **told)
-    return make_site(names=leaf_names(value), **told)
+        try:  # `contextlib.suppress` would take a third of this function's time
+            return _known_site(tree, **options)
+        except TypeError:  # an option cannot be hashed
+            pass
+    return make_site(names=leaf_names(value), **options)
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
-def _known_site(tree: PyTreeDef, **told: Any) -> Site:
-    return make_site(names=leaf_names(jax.tree.unflatten(tree, [0] * tree.num_leaves)), **told)
+def _known_site(tree: PyTreeDef, **options: Any) -> Site:
+    return make_site(names=leaf_names(jax.tree.unflatten(tree, [0] * tree.num_leaves)), **options)
 
 
 def _is_of_containers(tree: PyTreeDef) -> bool:
-    """Returns True if equal trees call their leaves the same: no class of the user's is in it, nor the keys 1 and True.
+    """Returns True if equal trees have equal leaf names: the tree has no class of the user's, and not the keys 1 and True.
 
-    Not cached: a cache would compare what the user's classes hold, which may be arrays, and keep it alive.
+    The result is not cached, because a cache would compare and keep alive the contents of the user's classes, which may
+    be arrays.
     """
     node = tree.node_data()
     if node is None:

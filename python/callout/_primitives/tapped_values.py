@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reads a tapped value reads the tap's result, so that the value is computed once.
+"""Makes readers of a tapped value read the tap's result, so that the value is computed once.
 
-XLA:CPU fuses an operation of one array into all that reads it, and computes it anew in each. A tap takes part in no fusion:
-its value is computed for it and, with all that leads to it, again in what reads the value, which may be tapped as well, so
-a chain of n tapped values took n * n / 2 steps, and XLA as much code. The result of a tap, which XLA makes in the place of
-its operand, is computed by nobody. An optimization barrier would do where XLA keeps it up to its fusions, which it does from
-JAX 0.12 on, and does not reach what reads the value if nobody uses the tap's result.
+XLA:CPU fuses an operation into each of its readers, and computes it again in each. A tap cannot be fused: its value is
+computed for the tap and, with everything that leads to it, again for the value's other readers. If these are tapped,
+too, a chain of n tapped values takes n * n / 2 steps and as much code. The result of a tap shares memory with its
+operand, and is not computed again. An optimization barrier would work only if XLA kept it up to its fusions, which it
+does since JAX 0.12, and would not help if the tap's result is unused.
 
-The uses are there once a module is lowered, so that is when they are changed. Programs for several devices or several
-platforms, and taps on GPUs, stay as they are. What is exported for one device and called in a program for several gives its
-values back there as well, whole, and XLA sees through that (`partitioner`).
+All uses of a value exist once a module is lowered, so they are changed then. Programs for several devices or several
+platforms, and taps on GPUs, stay unchanged. A program that is exported for one device and called in a program for
+several devices still returns whole values from its taps, and XLA can partition this (`partitioner`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from jax.extend.mlir import ir
 from .._targets.operation_attributes import alias, config_of, create_before, is_call_of, operations, row_major
 from .site import TARGET
 
-# An operation that costs as much is not computed twice, nor are more cheap ones together. What is cheaper stays fused: to
-# compute it again costs nothing beside the tap, and the program rounds as it does without.
+# A value is read from the tap if computing it again costs at least this much, in one operation or in several cheap
+# ones. Cheaper values stay fused: computing them again is cheap compared to the tap, and keeps the program's rounding.
 _MOST_REPEATED = 16
 _CHECK = "callout.v1.check"
 
@@ -39,29 +39,29 @@ _EXPENSIVE = """
 """
 _COSTS = {f"stablehlo.{name}": 1 for name in _CHEAP.split()}
 _COSTS |= {f"stablehlo.{name}": _MOST_REPEATED for name in _EXPENSIVE.split()}
-_COSTS["func.call"] = _MOST_REPEATED  # it is taken for what it calls
+_COSTS["func.call"] = _MOST_REPEATED  # assume that the function is expensive
 
 _lowering = threading.local()
 
 
 def note_tap() -> None:
-    """Notes that the module that this thread is lowering has a tap."""
+    """Notes that the module that this thread lowers has a tap."""
     _lowering.has_taps = True
 
 
 def _cost(op: Any) -> int | None:
-    """Returns what it costs to compute an operation again; None if XLA does not."""
+    """Returns the cost of computing an operation again; None if XLA never does so."""
     return _MOST_REPEATED if op.name.startswith("chlo.") else _COSTS.get(op.name)
 
 
 def _definer(value: Any) -> Any:
-    """Returns the operation whose result a value is; None for an argument."""
+    """Returns the operation that defines a value; None for an argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
 def _is_expensive(value: Any) -> bool:
-    """Tells whether XLA might compute a value again, and it costs something."""
+    """Returns whether XLA might compute a value again at a considerable cost."""
     budget, seen, left = _MOST_REPEATED, set(), [value]
     while left and budget > 0:
         op = _definer(left.pop())
@@ -74,36 +74,36 @@ def _is_expensive(value: Any) -> bool:
 
 
 def _computes_again(user: Any) -> bool:
-    """Tells whether what computes an operand of `user` may be fused into it, or into what follows."""
-    if user.name == "func.return":  # of an inner function
+    """Returns whether the operation behind an operand of `user` may be fused into `user`, or into later operations."""
+    if user.name == "func.return":  # returns from an inner function
         return bool(ir.StringAttr(user.parent.attributes["sym_name"]).value != "main")
     return _cost(user) is not None
 
 
 def _inside(block: Any, op: Any) -> Any:
-    """Returns the operation of `block` that `op` is or lies in."""
+    """Returns the operation of `block` that is or contains `op`."""
     while op.block != block:
         op = op.parent.operation
     return op
 
 
 class _Tap:
-    """A custom call in a module, and which of its operands are read again."""
+    """The custom call of a tap in a module."""
 
     def __init__(self, op: Any):
         self.op = op
         config: Any = ir.DictAttr(op.attributes["mhlo.backend_config"])
         self.config = {entry.name: entry.attr for entry in config}
-        self.num_tokens = len(op.results)  # first among the operands, too, and no operands for the core
+        self.num_tokens = len(op.results)  # also the first operands, which the core does not count
         places = range(self.num_tokens, len(op.operands))
         again = [place for place in places if self._is_read_again(place)] if self._is_on_one_device() else []
         self.early = [place for place in again if self._is_read_early(place)]
         self.late = [place for place in again if place not in self.early]
 
     def _is_on_one_device(self) -> bool:
-        """Tells whether the program is for one device, which an exported one says. It may be called on several yet.
+        """Returns whether the program is for one device. An exported one may still be called in a program for several.
 
-        A sharding does not get past what gives values back, and `sharding="local"` sends what it is.
+        A tap that returns values stops the propagation of shardings, and would change what `sharding="local"` sends.
         """
         mode, count = (self.config.get(name) for name in ("sharding", "num_devices"))
         if mode is None:
@@ -114,12 +114,12 @@ class _Tap:
     def _is_read_again(self, place: int) -> bool:
         value = self.op.operands[place]
         if not ir.ShapedType(value.type).has_static_shape:
-            return False  # JAX refines the shapes of exported programs, and not those of such a result
+            return False  # JAX does not refine the shapes of a tap's results in exported programs
         readers = [user for user in self._users(value) if user != self.op]
         return _definer(value) is not None and any(map(_computes_again, readers)) and _is_expensive(value)
 
     def _is_read_early(self, place: int) -> bool:
-        """Tells whether the tap comes too late for a reader, or is only reached sometimes."""
+        """Returns whether a reader is before the tap, or the program may not reach the tap."""
         value, block = self.op.operands[place], self.op.block
         if _definer(value).block != block or list(self.op.operands).count(value) > 1:
             return True
@@ -130,12 +130,12 @@ class _Tap:
         return [use.owner.operation for use in value.uses]
 
     def hold(self) -> None:
-        """Puts a call that returns its operand behind what computes a value that is read early, for all who read it."""
+        """Inserts a call that returns its operand behind each value with early readers, which then read the result."""
         for place in self.early:
             value = self.op.operands[place]
             definer = _definer(value)
             if definer.name == "stablehlo.custom_call":
-                continue  # of the same value, a moment ago
+                continue  # already inserted for this value
             int32 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
             zero = create_before(
                 "stablehlo.constant", [], {"value": ir.Attribute.parse("dense<0> : tensor<i32>")}, [int32], self.op
@@ -156,7 +156,7 @@ class _Tap:
             value.replace_all_uses_except(held.result, held)
 
     def give_back(self) -> None:
-        """Replaces the custom call by one that returns values that are read later, for those who read them."""
+        """Replaces the custom call by one that also returns the values with later readers, which then read the results."""
         if not self.late:
             return
         first, layouts = self.num_tokens, self._layouts("operand")
@@ -179,7 +179,7 @@ class _Tap:
             value.replace_all_uses_except(result, new)
 
     def _config(self, target: str, **more: Any) -> dict[str, Any]:
-        """Returns what a call of `target` carries that has the same callback."""
+        """Returns the attributes of a call of `target` with the tap's callback."""
         callback: Any = ir.StringAttr(self.config["callback"])
         return config_of("callout.tap", target, {"callback": callback.value_bytes, **more})
 
@@ -191,7 +191,7 @@ class _Tap:
 
 
 def read_from_taps(module: Any) -> None:
-    """Has what reads a tapped value read it from the tap. In the module's context."""
+    """Makes readers of tapped values read the taps' results. Requires the module's context."""
     for op in [op for op in operations(module.operation) if is_call_of(op, TARGET)]:
         tap = _Tap(op)
         tap.hold()
@@ -199,7 +199,7 @@ def read_from_taps(module: Any) -> None:
 
 
 def take_note() -> bool:
-    """Tells whether a tap was noted since the last time."""
+    """Returns whether a tap was noted since the last call of `take_note`."""
     noted = getattr(_lowering, "has_taps", False)
     _lowering.has_taps = False
     return noted

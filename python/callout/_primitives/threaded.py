@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taps and callbacks inside `callout.threaded`: a token first among operands and results, and no effect.
+"""The primitives inside `callout.threaded`: their first operand and result is a token, and they have no effect.
 
 Without an effect, JAX dispatches the program on its fast path, and asynchronously.
 """
@@ -25,7 +25,7 @@ from .varying import result_types
 
 threaded_tap_p = jax.extend.core.Primitive("callout_threaded_tap")
 threaded_call_p = jax.extend.core.Primitive("callout_threaded_call")
-threaded_call_p.multiple_results = True  # `where` tells what it was before: see call_kinds.py
+threaded_call_p.multiple_results = True  # `where` identifies the original call: see call_kinds.py
 
 
 @threaded_tap_p.def_abstract_eval
@@ -60,7 +60,7 @@ ad.primitive_jvps[threaded_tap_p] = _jvp_tap
 
 
 def _transpose_tap(_: Any, *operands: Any, **__: Any) -> list[None]:
-    """Of a linear function: its values are not known, and it has no result whose cotangent could be sent instead."""
+    """Drops a tap of a linear function: its values are unknown, and it has no result whose cotangent it could send."""
     return [None] * len(operands)
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The token of `callout.threaded`: each threaded call takes it and gives it back, so that their order is a data dependence.
+"""The token of `callout.threaded`: each threaded call takes and returns it, so that their order is a data dependence.
 
-JAX drops equations whose results nobody uses, and these have no effect that would keep them. So the results of a threaded
-function are tied to its last token. The tie leaves nothing in the compiled program: there, XLA keeps the calls.
+JAX drops equations with unused results, and threaded calls have no effect that would keep them. So the results of a
+threaded function are tied to its last token. The tie adds nothing to the compiled program, in which XLA keeps the
+calls.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ once_p = jax.extend.core.Primitive("callout_once")
 
 
 def first_token() -> Any:
-    """Returns the token of a function's beginning."""
+    """Returns the token at the begin of a function."""
     return _jax_compat.unguarded(jax.numpy.zeros, (), np.uint32)
 
 
 def one_token(token: Any, dim: int | None) -> Any:
-    """Returns the token of a batch of them: all are of the same call."""
+    """Returns one token of a batch of tokens, which all come from one call."""
     return token if dim is None else jax.lax.index_in_dim(token, 0, dim, keepdims=False)
 
 
@@ -39,7 +40,7 @@ def no_tangent() -> ad.Zero:
 
 
 def tie(token: Any, value: Any) -> Any:
-    """Returns `value`, for which JAX computes `token` too; so do its tangent and its cotangent."""
+    """Returns `value` with a dependence on `token`, which its tangent and its cotangent have, too."""
     return tie_p.bind(token, value)
 
 
@@ -70,7 +71,7 @@ ad.primitive_jvps[tie_p] = _tie_jvp
 
 
 def _tie_transpose(cotangent: Any, token: Any, _: Any) -> Sequence[Any]:
-    if ad.is_undefined_primal(token):  # its callbacks were about what is not known here
+    if ad.is_undefined_primal(token):  # the token belongs to callbacks of unknown values
         return [None, cotangent]
     return [None, cotangent if isinstance(cotangent, ad.Zero) else tie(token, cotangent)]
 
@@ -81,7 +82,7 @@ mlir.register_lowering(tie_p, lambda _ctx, _token, value: [value])
 
 
 def once(value: Any, what: str) -> Any:
-    """Returns `value`, a predicate or the index of a branch, which `vmap` must not make one a lane: `what` says why."""
+    """Returns `value`, a predicate or a branch index, but raises an error with `what` if `vmap` would batch it."""
     return once_p.bind(value, what=what)
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Over which manual axes of a shard_map results vary, which JAX tracks with `check_vma=True`.
+"""Computes the manual axes of a shard_map over which results vary, which JAX tracks with `check_vma=True`.
 
-What a call returns varies over the axes over which one of its operands does, and those that its result types say. Where
-an io callback is told nothing that varies and says nothing, it varies over all: each device asks, and may hear something
-else. Were such a batch of data called the same everywhere, gradients with respect to what is would not be summed.
+A call's results vary over the axes over which an operand varies, and over those in its result types. If an io callback
+has no varying operand and no axes in its result types, its results vary over all axes, because each device calls and
+may get other results. If such results, for example a batch of data, were declared equal on all devices, JAX would not
+sum gradients with respect to values that are equal on all devices.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .. import _jax_compat
 
 
 def stated(leaves: Sequence[Any], results: Sequence[Any]) -> tuple[Any, ...]:
-    """Returns the types of results, with the axes that the leaves of `result_shape_dtypes` say."""
+    """Returns the types of results, with the axes in the leaves of `result_shape_dtypes`."""
     checked = _jax_compat.checked_axes()
     if not checked:
         return tuple(results)
@@ -30,7 +31,7 @@ def stated(leaves: Sequence[Any], results: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def result_types(operands: Sequence[Any], results: Sequence[Any], *, of_host: bool = False) -> tuple[Any, ...]:
-    """Returns the types of the results of a call. `of_host`: devices that ask alike may get different answers."""
+    """Returns the types of a call's results. `of_host`: devices with equal operands may get different results."""
     checked = _jax_compat.checked_axes()
     if not checked:
         return tuple(results)
@@ -48,9 +49,9 @@ def result_types(operands: Sequence[Any], results: Sequence[Any], *, of_host: bo
 
 
 def alike(args: Any) -> Any:
-    """Returns the pytree, whose arrays then vary over the same axes.
+    """Returns the pytree with arrays that all vary over the same axes.
 
-    For calls with rules of their own: JAX sums the cotangents of what it was told to vary.
+    This is for calls with rules of their own: JAX sums the cotangents of values that were made varying.
     """
     if not _jax_compat.checked_axes():
         return args

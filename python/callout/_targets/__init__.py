@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes targets of functions, names and sinks, and writes the custom calls by which programs call targets."""
+"""Makes targets from functions, names and sinks, and writes the custom calls by which programs call targets."""

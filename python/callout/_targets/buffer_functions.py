@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of buffers: `callout.buffer_callback` makes them of Python functions, and they can be registered."""
+"""Functions of buffers, which `callout.buffer_callback` makes from Python functions, and `callout.register` takes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _KEY = "_callout_buffer_function"
 
 @dataclasses.dataclass(frozen=True)
 class BufferFunction:
-    """Holds a function of buffers, and the structure of its results."""
+    """A function of buffers, and the structure of its results."""
 
     callback: Callable[..., None]
     out_tree: PyTreeDef
-    code: types.CodeType  # of the function that it was noted at: wrappers take over attributes
+    code: types.CodeType  # of the noted function, because wrappers copy its attributes
 
     def under(self, name: str) -> _ext.Callback:
-        """Returns the core's callback, which gets the flat leaves of the arguments: programs do not know their structure."""
+        """Returns the core's callback, which gets the flat leaves of the arguments, because programs have no structure."""
         fn, chosen = options.split(self.callback)
         return _ext.make_buffer_callback(
             label=chosen.name or name,
@@ -38,13 +38,13 @@ class BufferFunction:
 
 
 def note(function: Callable[..., Any], callback: Any, out_tree: PyTreeDef) -> None:
-    """Notes what a function calls that `callout.buffer_callback` returns."""
+    """Notes the Python function behind a function that `callout.buffer_callback` returns."""
     if callable(callback) and isinstance(function, types.FunctionType):
         function.__dict__[_KEY] = BufferFunction(callback, out_tree, function.__code__)
 
 
 def buffer_function_of(function: Any) -> BufferFunction | None:
-    """Returns what was noted; None for every other object."""
+    """Returns the noted function of buffers; None for every other object."""
     if type(function) is not types.FunctionType:
         return None
     noted = function.__dict__.get(_KEY)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`options(memory="device")` on CUDA: a callback with results that gets arrays in the device's memory."""
+"""Implements `options(memory="device")` on CUDA, for callbacks with results: their arrays are in the device's memory."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .target import DeviceCall, Target, Transforms, interned
 
 
 def _on_device(call: DeviceCall, label: str) -> Callable[..., None]:
-    """Makes a buffer callback: it gets Buffers, and what it returns is copied on the device."""
+    """Makes a buffer callback that gets Buffers, and whose result is copied on the device."""
     flatten = flattener(call.out_tree, label)
     is_single = call.out_tree.num_leaves == 1 and is_single_result(call.out_tree)
 
     def leaves_of(result: Any) -> list[Any]:
-        """Reads leaves as on the host: where one array is expected, a list is taken for an array."""
+        """Returns a result's leaves like on the host: if one array is expected, a list counts as an array."""
         if call.ignore_result:
             return []
         if is_single and not isinstance(result, tuple | dict):
@@ -35,10 +35,10 @@ def _on_device(call: DeviceCall, label: str) -> Callable[..., None]:
 
 
 def device_call_target(where: str, target: Target) -> Target:
-    """Returns the target of the same call where the device's memory is not the host's.
+    """Returns the target of the call for devices whose memory is not the host's.
 
     Raises:
-        NotImplementedError: it wants `jax.Array`s.
+        NotImplementedError: the callback's option is `args="jax"`.
     """
     call = target.device_call
     assert call is not None

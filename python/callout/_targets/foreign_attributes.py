@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes of a call as parameters of a primitive: compared exactly, so that 1, True and 1.0 are three."""
+"""Makes a call's attributes parameters of a primitive, which are compared exactly: 1, True and 1.0 differ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Frozen = tuple[tuple[str, Any], ...]
 
 
 def exact_key(value: Any) -> Hashable:
-    """Returns what is equal for values that nobody can tell apart: equal ones may be of other types, or 0.0 and -0.0."""
+    """Returns a key that is equal only for indistinguishable values, in contrast to 1 and 1.0, or 0.0 and -0.0."""
     if isinstance(value, (np.ndarray, np.generic)):  # an array of no dimensions is not a number
         return isinstance(value, np.ndarray), value.dtype, value.shape, value.tobytes()
     if isinstance(value, float):
@@ -29,13 +29,13 @@ def exact_key(value: Any) -> Hashable:
 
 
 class Constant:
-    """Holds an attribute's value as a parameter of a primitive, which is compared exactly."""
+    """An attribute's value as a parameter of a primitive, which is compared exactly."""
 
     __slots__ = ("_key", "value")
 
     def __init__(self, value: Any):
         if isinstance(value, np.ndarray):
-            value = value.copy()  # what becomes of the caller's is of no matter
+            value = value.copy()  # the caller may change its array later
             value.setflags(write=False)
         self.value = value
         self._key = exact_key(value)
@@ -51,7 +51,7 @@ class Constant:
 
 
 def freeze(where: str, attributes: Mapping[str, Any]) -> Frozen:
-    """Makes attributes hashable, for a program. TypeError for a value that cannot be in one."""
+    """Makes attributes hashable, for a program. Raises TypeError for a value that cannot be in a program."""
     return tuple((name, _freeze(where, name, attributes[name])) for name in sorted(attributes))
 
 
@@ -69,5 +69,5 @@ def _freeze(where: str, name: str, value: Any) -> Any:
 
 
 def thaw(frozen: Frozen) -> dict[str, Any]:
-    """Returns what `freeze` was given."""
+    """Returns the attributes that `freeze` got."""
     return {name: value.value if isinstance(value, Constant) else thaw(value) for name, value in frozen}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a foreign function says it takes and gives: "(x: f32[n, m], y: f32[m], *, eps: f32) -> (z: f32[n])"."""
+"""Parses and checks signatures of foreign functions: "(x: f32[n, m], y: f32[m], *, eps: f32) -> (z: f32[n])"."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ATTRIBUTE = re.compile(r"(\w+)\s*:\s*(\w+)\s*(\[\])?\s*(\?)?\s*$")
 
 
 def _dtype(text: str) -> np.dtype[Any] | None:
-    """None stands for any."""
+    """Returns the dtype of a name; None for any dtype."""
     return None if text == "*" else np.dtype(jax.numpy.dtype(_SHORT.get(text, text)))
 
 
@@ -31,7 +31,7 @@ class _Buffer:
     dims: tuple[str, ...] | None  # numbers, names, or "..." in front; None: any shape
 
     def check(self, aval: Any, extents: dict[str, int]) -> str:
-        """Returns why `aval` does not fit, or ""."""
+        """Returns the reason why `aval` does not fit, or ""."""
         if self.dtype is not None and np.dtype(aval.dtype) != self.dtype:
             return f"expected {self}, got dtype {np.dtype(aval.dtype).name}"
         if self.dims is None:
@@ -49,7 +49,7 @@ class _Buffer:
         return ""
 
     def known(self, extents: Mapping[str, int]) -> jax.ShapeDtypeStruct | None:
-        """Returns what it is where dimensions have these extents; None if that is not all that it may be."""
+        """Returns the type for these extents of dimensions; None if dtype or shape are not determined."""
         if self.dtype is None or self.dims is None:
             return None
         shape = [int(dim) if dim.isdigit() else extents.get(dim) for dim in self.dims]
@@ -68,7 +68,7 @@ class _Attribute:
     is_optional: bool
 
     def check(self, value: Any) -> str:
-        """Returns why `value` does not fit, or ""."""
+        """Returns the reason why `value` does not fit, or ""."""
         if self.type in _KINDS:
             fits = isinstance(value, _KINDS[self.type])
         else:
@@ -107,10 +107,10 @@ def _check_all(
 
 
 class Signature:
-    """Says what a handler takes, parsed from its text. Names of dimensions stand for the same extent wherever they are.
+    """A handler's parsed signature. A name of a dimension has one extent throughout.
 
     Args:
-        text: what `register_ffi_target` takes as `signature`.
+        text: the `signature` of `register_ffi_target`.
 
     Raises:
         ValueError: the text is no signature.
@@ -154,7 +154,7 @@ class Signature:
             raise ValueError(f"callout.ffi: unknown dtype {name!r} in the signature {self._text!r}") from None
 
     def results_for(self, target: str, args: Sequence[Any]) -> list[jax.ShapeDtypeStruct]:
-        """Returns the results for arguments. TypeError if those do not fit, or if these are not all that is said of them."""
+        """Returns the results for arguments. Raises TypeError if arguments do not fit, or do not determine the results."""
         where = f"callout.ffi.ffi_call '{target}'"
         extents: dict[str, int] = {}
         _check_all(where, "argument", self._args, args, extents)
@@ -168,7 +168,7 @@ class Signature:
         return results
 
     def check(self, target: str, args: Sequence[Any], results: Sequence[Any], attributes: Mapping[str, Any]) -> None:
-        """Raises TypeError that names what does not fit."""
+        """Raises TypeError, with the name, if an argument, a result or an attribute does not fit."""
         where = f"callout.ffi.ffi_call '{target}'"
         extents: dict[str, int] = {}
         _check_all(where, "argument", self._args, args, extents)

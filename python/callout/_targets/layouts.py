@@ -12,7 +12,7 @@ MinorToMajor = tuple[int, ...]
 
 @functools.cache
 def row_major(rank: int) -> MinorToMajor:
-    """Returns XLA's default."""
+    """Returns XLA's default layout."""
     return tuple(reversed(range(rank)))
 
 
@@ -31,7 +31,7 @@ def minor_to_major(where: str, rank: int, layout: Any) -> MinorToMajor:
 
 
 def of_all(where: str, what: str, avals: Sequence[Any], layouts: Sequence[Any] | None) -> tuple[MinorToMajor, ...]:
-    """Returns one for each of `avals`."""
+    """Returns the layout of each of `avals`."""
     ranks = [len(getattr(aval, "shape", ())) for aval in avals]
     if layouts is None:
         return tuple(map(row_major, ranks))
@@ -43,10 +43,10 @@ def of_all(where: str, what: str, avals: Sequence[Any], layouts: Sequence[Any] |
 
 
 def with_batch(layout: MinorToMajor) -> MinorToMajor:
-    """Returns the layout of an array with one more dimension in front, the most major."""
+    """Returns the layout of an array with one more leading dimension, the most major."""
     return (*(axis + 1 for axis in layout), 0)
 
 
 def is_row_major(layout: MinorToMajor) -> bool:
-    """Returns True for XLA's default."""
+    """Returns True for XLA's default layout."""
     return layout == row_major(len(layout))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.host.LoadedHostCallback`."""
+"""`callout.host.LoadedHostCallback` passes a Python function to a C++ host in the same process."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .sink import is_sink
 class LoadedHostCallback:
     """A Python function under a name, for a host of the same process that is written in C++ or C.
 
-    The host gets it as a `callout_closure` (callout/abi.h) in a capsule: a function, its context, and how that ends. It
-    needs to know nothing of Python, and may call it from any thread; the call takes the GIL, so a thread that waits for
-    the host must not hold it. An exception fails the call with its class, text and traceback. Once the interpreter is
-    going away calls fail with UNAVAILABLE.
+    The host gets the function as a `callout_closure` (callout/abi.h) in a capsule: a C function, its context, and a
+    destructor. The host needs no Python API, and may call the closure from any thread. The call takes the GIL, so a
+    thread that waits for the host must not hold the GIL. An exception fails the call with its class, text and
+    traceback. During the interpreter's finalization calls fail with UNAVAILABLE.
 
     The function lives as long as this object or any of its closures.
 
@@ -37,14 +37,14 @@ class LoadedHostCallback:
         """Makes the callback.
 
         Args:
-            name: by which programs ask for it.
-            fn: gets the flat leaves of a call's arguments, as NumPy arrays; `callout.options` holds. Taps come as calls
-                whose result nobody wants.
-            results: what `fn` returns, as a tree of `jax.ShapeDtypeStruct`s: its structure and shapes are then checked
-                here, and not only against the program.
+            name: the name by which programs call the function.
+            fn: gets the flat leaves of a call's arguments, as NumPy arrays; `callout.options` apply. Taps come as calls
+                whose result is ignored.
+            results: the results of `fn`, as a tree of `jax.ShapeDtypeStruct`s: their structure and shapes are then
+                checked here, and not only against the program.
 
         Raises:
-            RegistrationError: no name, no function, or results that are no shapes.
+            RegistrationError: `name` is empty, `fn` is no function, or `results` are no shapes.
         """
         lifetime.check_usable()
         if not isinstance(name, str) or not name:
@@ -62,14 +62,14 @@ class LoadedHostCallback:
 
     @property
     def name(self) -> str:
-        """The name is what programs ask for."""
+        """The name by which programs call the function."""
         return self._name
 
     def capsule(self) -> Any:
-        """Returns a PyCapsule named "callout_closure" over a `callout_closure` of its own.
+        """Returns a PyCapsule named "callout_closure" over a new `callout_closure`.
 
-        The capsule owns the closure until the host takes it (`callout_closure_take`); then the host does, and its
-        `destroy` may be called on any thread, with the GIL or without.
+        The capsule owns the closure until the host takes it (`callout_closure_take`). From then on the host owns it,
+        and may call `destroy` on any thread, with or without the GIL.
         """
         return _ext.closure_capsule(self._callback)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results with names: a result's leaves in the order of the declared names, whatever kind of structure has the names.
+"""Matches a result's leaves to the declared results by name, across kinds of structures.
 
-JAX flattens a dict in the order of its sorted keys, an OrderedDict and a named tuple in an order of their own, and stores a
-result's leaves by their places alone. Here a leaf goes where its name was declared.
+JAX flattens a dict in the order of its sorted keys, an OrderedDict and a named tuple in their own order, and matches a
+result's leaves by position alone. Here a leaf goes to the declared result of its name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import jax
 from jax.tree_util import DictKey, GetAttrKey, PyTreeDef
 
-# A leaf's path in its structure, and the leaf's number.
+# A leaf's path in its structure, and the leaf's index.
 Leaf = tuple[tuple[Any, ...], int]
 
 
@@ -30,15 +30,15 @@ def is_flat(tree: PyTreeDef) -> bool:
 
 
 def is_same(declared: PyTreeDef, got: PyTreeDef) -> bool:
-    """Tells whether two structures are equal; False if what a class of the user's holds cannot be compared."""
+    """Returns whether two structures are equal; False if the contents of a user's class cannot be compared."""
     try:
         return bool(declared == got)
-    except Exception:  # noqa: BLE001 - of an `__eq__` of the user's
+    except Exception:  # noqa: BLE001 - a user's `__eq__` may raise anything
         return False
 
 
 class Declared:
-    """Holds the declared tree of a callback's results."""
+    """The declared tree of a callback's results."""
 
     __slots__ = ("_leaves", "_tree")
 
@@ -47,9 +47,9 @@ class Declared:
         self._leaves: list[Leaf] | None = None
 
     def places_by_name(self, got: PyTreeDef) -> Sequence[int] | None:
-        """Returns, for each declared leaf, the number of the leaf in a result that has as many; None if names differ.
+        """Returns for each declared leaf the index of its leaf in a result with equally many; None if names differ.
 
-        Where only one of the structures has names, and where the structures part, the leaves count by their places.
+        Leaves are matched by position if only one of the structures has names, and below differing structures.
         """
         in_order = range(self._tree.num_leaves)
         try:
@@ -59,7 +59,7 @@ class Declared:
                 return in_order
             places = [*in_order]
             return places if _match(self._leaves, _leaves(got), places) else None
-        except Exception:  # noqa: BLE001 - a class of the user's that takes no numbers for its leaves
+        except Exception:  # noqa: BLE001 - a user's class may reject numbers as leaves
             return in_order
 
 
@@ -69,7 +69,7 @@ def _leaves(tree: PyTreeDef) -> list[Leaf]:
 
 
 def _match(declared: list[Leaf], got: list[Leaf], places: list[int]) -> bool:
-    """Fills the places of some declared leaves with the numbers of as many leaves. False: names differ."""
+    """Fills `places` for some declared leaves with the indices of equally many leaves. Returns False if names differ."""
     ours, theirs = _children(declared), _children(got)
     if ours is None or theirs is None:
         return _in_order(declared, got, places)
@@ -80,7 +80,7 @@ def _match(declared: list[Leaf], got: list[Leaf], places: list[int]) -> bool:
         if len(by_name) != len(ours) or any(len(one) != len(other) for one, other in pairs):
             return False
         return all(_match(one, other, places) for one, other in pairs)
-    # The only item of a sequence is matched in the place of the sequence.
+    # A sequence of one item is matched like its item.
     if len(ours) == 1 and not are_named[0]:
         return _match(next(iter(ours.values())), got, places)
     if len(theirs) == 1 and not are_named[1]:

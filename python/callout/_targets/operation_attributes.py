@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom calls, and the channels of host transfers, as operations of a module that is being written."""
+"""Builds and reads custom calls and host transfers as operations of an MLIR module."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from jax.interpreters import mlir
 from .target_attributes import encode
 
 OURS = "callout.v"
-"""How the names of our targets begin."""
+"""The begin of the names of Callout's targets."""
 
 # The types of channels in StableHLO.
 DEVICE_TO_HOST, HOST_TO_DEVICE = 2, 3
 
 
 def is_token(kind: Any) -> bool:
-    """Tells whether a type is that of tokens."""
+    """Returns whether a type is the type of tokens."""
     return bool(kind == mlir.token_type())
 
 
 def rank_of(kind: Any) -> int:
-    """Returns the rank of an array's type; 0 of a token's."""
+    """Returns the rank of an array's type; 0 for a token's."""
     return 0 if is_token(kind) else int(ir.RankedTensorType(kind).rank)
 
 
@@ -38,7 +38,7 @@ def _dtypes() -> dict[str, np.dtype[Any]]:
     """Returns the dtypes of elements by the text of their types."""
     found: dict[str, np.dtype[Any]] = {}
     for scalar in filter(lambda one: isinstance(one, type), [*np.sctypeDict.values(), *vars(ml_dtypes).values()]):
-        with contextlib.suppress(TypeError, KeyError):  # what is no dtype, or none of JAX's
+        with contextlib.suppress(TypeError, KeyError):  # no dtype, or not one of JAX's
             dtype = np.dtype(scalar)
             found.setdefault(str(mlir.dtype_to_ir_type(dtype)), dtype)
     return found
@@ -51,26 +51,26 @@ def spec_of(kind: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 
 def row_major(rank: int) -> Any:
-    """Returns the layout that FFI handlers expect, as NumPy has it."""
+    """Returns the layout that FFI handlers expect: NumPy's."""
     order = ", ".join(str(axis) for axis in reversed(range(rank)))
     return ir.Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>" if rank else "dense<> : tensor<0xindex>")
 
 
 def alias(result: int | None, operand: int) -> Any:
-    """Says that a result, None for the only one, is in the place of an operand."""
+    """Returns the alias of a result, None for the only one, and an operand."""
     results = [] if result is None else [result]
     return stablehlo.OutputOperandAlias.get(results, operand, [])
 
 
 def config_of(where: str, target: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a call of one of our targets carries, as `encode` checks and writes it."""
+    """Returns the configuration of a call of Callout's targets, checked and written by `encode`."""
     return {name: mlir.ir_attribute(value) for name, value in encode(where, target, values).items()}
 
 
 def call_attributes(
     target: str, config: Mapping[str, Any] | None, operands: Sequence[Any], results: Sequence[Any], api_version: int = 4
 ) -> dict[str, Any]:
-    """Returns the attributes of a custom call that has side effects; `operands` and `results` are types."""
+    """Returns the attributes of a custom call with side effects. `operands` and `results` are types."""
     return {
         "call_target_name": ir.StringAttr.get(target),
         "has_side_effect": ir.BoolAttr.get(True),
@@ -82,7 +82,7 @@ def call_attributes(
 
 
 def operations(operation: Any) -> Iterator[Any]:
-    """Yields everything inside an operation, from the outside in."""
+    """Yields all operations inside an operation, outermost first."""
     for region in operation.regions:
         for block in region:
             for inner in block:
@@ -91,30 +91,30 @@ def operations(operation: Any) -> Iterator[Any]:
 
 
 def is_call_of(operation: Any, target: str) -> bool:
-    """Tells whether an operation is a custom call of a target whose name begins so."""
+    """Returns whether an operation is a custom call of a target whose name begins with `target`."""
     if operation.name != "stablehlo.custom_call":
         return False
     return bool(ir.StringAttr(operation.attributes["call_target_name"]).value.startswith(target))
 
 
 def own_calls(module: Any) -> Iterator[Any]:
-    """Yields the custom calls of a module that are ours."""
+    """Yields the custom calls of Callout's targets in a module."""
     return (operation for operation in operations(module.operation) if is_call_of(operation, OURS))
 
 
 def config_key(call: Any) -> str:
-    """Returns where a custom call has its attributes: JAX uses a key of MHLO's for old versions' sake."""
+    """Returns the name of a custom call's dictionary of attributes. JAX uses MHLO's name for compatibility."""
     return "mhlo.backend_config" if "mhlo.backend_config" in call.attributes else "backend_config"
 
 
 def transfer_attributes(channel: int, channel_type: int) -> dict[str, Any]:
-    """Returns what makes a send or a receive op one from or to the host."""
+    """Returns the attributes that make a send or receive op a transfer to or from the host."""
     handle = stablehlo.ChannelHandle.get(channel, channel_type)
     return {"channel_handle": handle, "is_host_transfer": ir.BoolAttr.get(True)}
 
 
 def create_before(name: str, operands: list[Any], attributes: dict[str, Any], types: list[Any], before: Any) -> Any:
-    """Returns a new operation, which stands in front of `before` and has its location."""
+    """Inserts a new operation in front of `before`, with its location."""
     operation: Any = ir.Operation
     made = operation.create(
         name, results=types, operands=operands, attributes=attributes, loc=before.location, ip=ir.InsertionPoint(before)

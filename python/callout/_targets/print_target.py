@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The target and the tap function of `id_print` print a value, or a program carries the print as text.
+"""The target and the tap function of `id_print`, which print a value. Exported programs carry prints as text.
 
-C++ makes the value's text (numpy_text.h), or NumPy what C++ leaves. A carried print is "id_print:" and a payload, which
-docs/abi.md describes.
+C++ formats the value (numpy_text.h), or NumPy if C++ does not support it. A carried print is "id_print:" and a payload,
+which docs/abi.md describes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from jax.tree_util import PyTreeDef
 
 from .. import _ext
 from .._base import lifetime
+from .._base.native_platforms import PLATFORMS
 from .._measuring import host_callback_additions as additions
 from .target import Target, Transforms, interned
 
-PREFIX = _ext.print_prefix
+PREFIX = "id_print:"
 _FORMAT = 1
-_KINDS = "tlb()"  # by the numbers of the core's numpy_text.h
-_LITERAL = "()[]{}<>=:'/*+!?@#$&|^`"  # with letters, digits and "_.-~"
+_KINDS = "tlb()"  # indexed by the kinds of the core's numpy_text.h
+_LITERAL = "()[]{}<>=:'/*+!?@#$&|^`"  # besides letters, digits and "_.-~"
 
-# Print options that change an array's text, with what they are if nobody sets them; but for the threshold.
+# The print options that change an array's text, with their defaults, except the threshold.
 DEFAULT_OPTIONS: dict[str, Any] = {
     "precision": 8,
     "suppress": False,
@@ -49,13 +50,13 @@ def emit(path: str, head: str, text: str, stream: Any) -> None:
         additions.count(path)
         for line in (head, text) if head else (text,):
             if stream is None:
-                print(line)  # noqa: T201 - that is what it is for
+                print(line)  # noqa: T201 - the purpose of a print
             else:
                 stream.write(line + "\n")
 
 
 def head_parts(kwargs: Mapping[str, Any], transforms: Transforms, with_device: bool) -> tuple[str, str | None]:
-    """Returns the line above the value: all of it and None, or what comes before and after the device."""
+    """Returns the line above the value: the whole line and None, or its parts before and after the device."""
     pairs: dict[str, Any] = dict(kwargs)
     if transforms:
         pairs["transforms"] = [(name, params) if params else name for name, params in transforms]
@@ -68,7 +69,7 @@ def head_parts(kwargs: Mapping[str, Any], transforms: Transforms, with_device: b
 def encode(
     head: tuple[str, str | None], pieces: Sequence[tuple[int, str, int]], threshold: int, exponents_from: float
 ) -> str:
-    """Returns the name of a print. UnicodeEncodeError for text that is not Unicode."""
+    """Returns the name of a carried print. Raises UnicodeEncodeError for text that cannot be encoded."""
     before, after = head
     line = [_text(before)] if before else []
     if after is not None:
@@ -85,7 +86,7 @@ def _text(text: str) -> str:
 
 
 class CarriedPrint:
-    """Prints as the `Printer` did whose name a program carries."""
+    """Prints like the `Printer` whose name a program carries."""
 
     def __init__(self, payload: str):
         self._before, self._after, pieces, self.num_leaves, self._threshold, self._exponents_from = (
@@ -110,14 +111,14 @@ class CarriedPrint:
             return self._layout.join([np.array2string(leaf, threshold=self._threshold) for leaf in leaves])
 
 
-# Kinds of pieces, as the core's numpy_text.h numbers them.
+# Kinds of pieces, with the numbers of the core's numpy_text.h.
 _TEXT, _LEAF, _BREAK, _OPEN, _CLOSE = range(5)
 _INDENT = 2
 _MAX_THRESHOLD = 2**63 - 1
 
 
 def _float32_exponents_from() -> float:
-    """Finds from where on this NumPy writes float32 with exponents (1e8 before NumPy 2.3)."""
+    """Returns the value from which on this NumPy writes float32 with exponents (1e8 before NumPy 2.3)."""
     with np.printoptions(**DEFAULT_OPTIONS):
         return 1e6 if "e" in np.array2string(np.array([5e6], np.float32)) else 1e8
 
@@ -126,20 +127,20 @@ _EXPONENTS_FROM = _float32_exponents_from()
 
 
 class _Leaf:
-    """Stands for an array in a tree."""
+    """Replaces an array in a tree."""
 
     def __init__(self, index: int):
         self.index = index
 
 
 class _Pieces:
-    """The layout of a value of `_Leaf`s, or of arrays; and what each of its leaves is."""
+    """The layout of a value of `_Leaf`s or arrays, and its leaves."""
 
     def __init__(self, value: Any):
         self.pieces: list[tuple[int, str, int]] = []
         self.leaves: list[
             tuple[int, Any]
-        ] = []  # number of the leaf; _Leaf, array, or a node of the user's with some in it
+        ] = []  # (index of the leaf, a _Leaf, an array, or a user's node that contains some)
         self._add(value, 0)
         self.all_arrays = all(isinstance(leaf, _Leaf) for _, leaf in self.leaves)
 
@@ -173,7 +174,7 @@ class _Pieces:
         self.pieces.append((_CLOSE, "", 0))
 
     def join(self, text_of: Callable[[Any], str]) -> str:
-        """Returns the text of the whole; `text_of`: that of a leaf."""
+        """Returns the text of the whole value. `text_of` returns the text of a leaf."""
         texts = [""] * (1 + max((number for number, _ in self.leaves), default=-1))
         for number, leaf in self.leaves:
             texts[number] = text_of(leaf)
@@ -181,7 +182,7 @@ class _Pieces:
 
 
 class Printer:
-    """Prints a tree's leaves, and above them what is known about them. Thread-safe: prints do not mix."""
+    """Prints a tree's leaves below a line about them. Thread-safe: prints do not mix."""
 
     def __init__(
         self,
@@ -200,11 +201,11 @@ class Printer:
         self._layout = self._native_layout() if _is_default(print_options) else None
 
     def _native_layout(self) -> _ext.ValueLayout | None:
-        """Returns None where the value must be put together again to be printed."""
+        """Returns the layout for the core, or None if the value must be rebuilt to be printed."""
         leaves = [_Leaf(i) for i in range(self._tree.num_leaves)]
         try:
             pieces = _Pieces(jax.tree.unflatten(self._tree, leaves))
-        except Exception:  # noqa: BLE001 - a node of the user's that looks at its children
+        except Exception:  # noqa: BLE001 - a user's node may check its children
             return None
         if not pieces.all_arrays:
             return None
@@ -228,11 +229,11 @@ class Printer:
             return _Pieces(jax.tree.unflatten(self._tree, leaves)).join(text_of)
 
     def has_fixed_text(self) -> bool:
-        """Returns True if nobody can change what the keywords print as."""
+        """Returns True if the text of the keywords cannot change."""
         return all(type(value) in _FIXED for value in self._kwargs.values())
 
     def refusal(self) -> str | None:
-        """Returns why a program cannot carry this print as text; None if it can."""
+        """Returns the reason why a program cannot carry this print as text; None if it can."""
         if self._stream is not None:
             return "it has an output_stream"
         if not _is_default(self._print_options):
@@ -247,7 +248,7 @@ class Printer:
         return None
 
     def carried_name(self, transforms: Transforms, with_device: bool) -> str:
-        """Makes the name of a print that `refusal` has nothing against. The keywords' text is what it is now."""
+        """Returns the name of a carried print, for which `refusal` is None. It contains the keywords' current text."""
         assert self._pieces is not None
         threshold = max(-1, math.floor(min(self._threshold, _MAX_THRESHOLD)))
         head = head_parts(self._kwargs, transforms, with_device)
@@ -267,7 +268,7 @@ _printers: weakref.WeakValueDictionary[Hashable, Printer] = weakref.WeakValueDic
 def printer(tree: PyTreeDef, kwargs: Mapping[str, Any], stream: Any, threshold: float | None) -> Printer:
     """Returns the printer of this print; one for equal prints, so that they are equal programs.
 
-    NumPy's print options are taken as they are here: they belong to the thread that traces, not to the one that prints.
+    NumPy's print options are read now, because they belong to the thread that traces, not to the one that prints.
     """
     options: dict[str, Any] = dict(np.get_printoptions())
     options.pop("override_repr", None)
@@ -279,7 +280,7 @@ def printer(tree: PyTreeDef, kwargs: Mapping[str, Any], stream: Any, threshold: 
 
 
 def _key_of(mapping: Mapping[str, Any]) -> Hashable:
-    """Returns a key, equal for equal texts if values can be compared, else for the same objects, which the printer holds."""
+    """Returns a key that is equal for equal texts, or, if values cannot be compared, for identical objects."""
     return tuple(
         (name, type(value), repr(value))
         if isinstance(value, (str, int, float, bool, type(None)))
@@ -289,7 +290,7 @@ def _key_of(mapping: Mapping[str, Any]) -> Hashable:
 
 
 class PrintTarget(Target):
-    """Prints. Its name in a program is all that there is to know of it, wherever text says that."""
+    """Prints a tapped value. Its name in a program contains the whole print if text can express it."""
 
     __slots__ = ("_names", "_with_device", "_write")
 
@@ -301,9 +302,9 @@ class PrintTarget(Target):
         self._names: dict[str, str] = {}
 
     def bind(self, transforms: Transforms = ()) -> str:
-        """Returns the name that goes into the program."""
-        if self._write.refusal() is not None or not self._write.has_fixed_text():
-            return super().bind(transforms)
+        """Returns the name for the program."""
+        if not PLATFORMS or self._write.refusal() is not None or not self._write.has_fixed_text():
+            return super().bind(transforms)  # without a native path programs run in this process alone
         key = repr(transforms)
         if key not in self._names:
             try:
@@ -313,11 +314,11 @@ class PrintTarget(Target):
         return self._names[key]
 
     def is_held_by_programs(self, name: str) -> bool:
-        """Returns False for a name that says all: whoever loads the program makes the print of it."""
+        """Returns False for a carried print's name, from which a loading process makes the print."""
         return not name.startswith(PREFIX)
 
     def exported_name(self, where: str, transforms: Transforms = ()) -> str:
-        """Returns the name that goes into an exported program. ValueError if text cannot say it all."""
+        """Returns the name for an exported program. Raises ValueError if text cannot express the print."""
         del where
         refusal = self._write.refusal()
         if refusal is None:
@@ -330,7 +331,7 @@ class PrintTarget(Target):
         )
 
 
-_PRINT = "id_print"  # as the core calls those that come with a program
+_PRINT = "id_print"  # the label of carried prints
 
 
 def _print_callback(write: Printer | CarriedPrint, with_device: bool, transforms: Transforms) -> _ext.Callback:
@@ -353,6 +354,6 @@ def print_target(write: Printer, num_leaves: int, with_device: bool) -> Target:
 
 
 def carried_print(payload: str) -> _ext.Callback:
-    """Makes the callback of a print that came with a program. The core calls it, with what stands behind "id_print:"."""
+    """Makes the callback of a carried print. The core calls this with the text behind "id_print:"."""
     write = CarriedPrint(payload)
     return _print_callback(write, write.with_device, ())

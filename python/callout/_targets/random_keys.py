@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PRNG keys among the operands and results of foreign functions, which see the integers that keys are made of."""
+"""Converts PRNG keys among the operands and results of foreign functions to and from their integers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .._base.arguments import is_key
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What the function fills, and what becomes of that."""
+    """A result of the foreign function, and its conversion to keys."""
 
     aval: Any
-    impl: Any = None  # of keys; None for others
+    impl: Any = None  # the implementation of keys; None for arrays
 
 
 def result(wanted: Any) -> Result:
-    """Makes the result for an object with `shape` and `dtype`."""
+    """Returns the result for an object with `shape` and `dtype`."""
     if not is_key(wanted):
         return Result(jax.core.ShapedArray(wanted.shape, np.dtype(wanted.dtype)))
     impl = []
@@ -36,12 +36,12 @@ def result(wanted: Any) -> Result:
 
 
 def data(value: Any) -> Any:
-    """Returns an operand as the function sees it."""
+    """Converts an operand for the function: keys to their integers."""
     return jax.random.key_data(value) if is_key(value) else value
 
 
 def wrapped(outs: Sequence[Any], results: Sequence[Result]) -> list[Any]:
-    """Returns what the function filled, with keys where they were asked for."""
+    """Converts the function's results: integers to keys where keys were declared."""
     return [
         out if one.impl is None else jax.random.wrap_key_data(out, impl=one.impl)
         for out, one in zip(outs, results, strict=True)

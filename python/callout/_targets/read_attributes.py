@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attributes of a custom call of ours in a module, as `target_attributes.encode` takes them, and what is wrong there."""
+"""Reads and checks the attributes of Callout's custom calls in a module; see `target_attributes.encode`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _EXPECTED = {
     "dictionary": "be a dictionary",
 }
 _UNREAD = {"can_fail", "sharding", "device_index", "num_devices", "host_callback"}
-"""Attributes that the caller does not read; the core ignores their values."""
+"""Attributes that are not read here; the core ignores their values."""
 
 
 def read_call(call: Any) -> dict[str, Any]:
-    """Returns what a call of one of our targets carries: choices by their names, and nothing of what is absent."""
+    """Returns the attributes that a call of Callout's targets has, with choices as names."""
     target = ir.StringAttr(call.attributes["call_target_name"]).value
     return _read(_config(call), tables().get(target, {}))
 
 
 def misfit_of_call(call: Any) -> str:
-    """Returns what the core says of a call whose attributes are not what its target takes; "" if they are.
+    """Returns the core's error for a call whose attributes do not fit its target; "" if they do.
 
     The rules and the texts are those of src/core/attributes/decode.cc.
     """
@@ -56,7 +56,7 @@ def _entries(config: Any) -> dict[str, Any]:
 
 
 def _misfit(entries: dict[str, Any], table: Table) -> str:
-    """Returns what is wrong with a dictionary's entries; those that no row is for are ignored."""
+    """Returns the error for a dictionary's entries, or "". Entries without a row in the table are ignored."""
     for name, row in table.items():
         if name in _UNREAD:
             continue
@@ -130,7 +130,7 @@ def _found(attribute: Any) -> str:
 
 
 def _numbers(attribute: Any) -> Sequence[int] | None:
-    """Returns the numbers of an array of 64-bit integers, in either form; None of another array."""
+    """Returns the numbers of an array of 64-bit integers, in either form; None for another array."""
     if isinstance(attribute, ir.DenseI64ArrayAttr):
         return [int(number) for number in attribute]
     if isinstance(attribute, ir.DenseIntElementsAttr) and str(ir.ShapedType(attribute.type).element_type) == "i64":
@@ -163,7 +163,7 @@ def _value(name: str, attribute: Any, table: Table) -> Any:
         return _number(attribute.value, row.choices if row is not None else ())
     if row is not None and row.type == "s64[]" and (numbers := _numbers(attribute)) is not None:
         return np.array(numbers, np.int64)
-    return attribute  # of a function of the user's
+    return attribute  # an attribute of the user's function
 
 
 def _text(value: bytes) -> str | bytes:

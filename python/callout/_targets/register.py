@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.register`: names that outlive the process."""
+"""`callout.register` binds names that programs carry to other processes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .target import numpy_only_names
 
 
 def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = False) -> None:
-    """Binds `name` to a callback. Programs carry the name; whoever loads one, in Python or C++, binds it.
+    """Binds `name` to a callback. Programs carry the name; a process that loads one, in Python or C++, binds the name.
 
     Args:
         name: one line, not empty, and not beginning with "py:", "native:" or "id_print:".
-        fn: a Python function, which gets the flat leaves of a call's arguments (and of a tap's value: the array, or a tuple
-            of them); what `callout.buffer_callback` returned, whose function then gets the flat leaves as `Buffer`s; a
-            sink; `"path/lib.so:symbol"`, a native callback (callout/call.h, or a plain
-            `int32_t f(void** ptrs, const int64_t* dims)`), called with no Python; or a PyCapsule named "callout_function"
-            over a `callout_function` record.
-        replace: bind a name that is taken anew. Programs that were compiled before keep what they had.
+        fn: a Python function, which gets the flat leaves of a call's arguments (for a tap: the array, or a tuple of
+            arrays); a result of `callout.buffer_callback`, whose function then gets the flat leaves as `Buffer`s; a
+            sink; `"path/lib.so:symbol"`, a native callback (callout/call.h, or a plain `int32_t f(void** ptrs, const
+            int64_t* dims)`), which runs without Python; or a PyCapsule named "callout_function" over a
+            `callout_function` record.
+        replace: allow a name that is already bound. Programs that were compiled before call `fn` from now on.
 
     Raises:
-        RegistrationError: a bad or taken name, a missing library or symbol, another ABI version.
+        RegistrationError: the name is bad or taken, the library or symbol is missing, or has another ABI version.
 
     Example:
         >>> callout.register("double", lambda x: 2 * x)
@@ -41,7 +41,7 @@ def register(name: str, fn: Callable[..., Any] | str | Any, *, replace: bool = F
     lifetime.check_usable()
     if not isinstance(name, str):
         raise errors.RegistrationError(f"callout.register: the name must be a string, got {name!r}")
-    patches.ensure("errors", "tapped_values")  # programs that other processes have traced call it
+    patches.ensure("errors", "tapped_values")  # programs that call the name may come from other processes
     _ext.register_callback(name, _callback_of(name, fn), replace)
     numpy_only_names.discard(name)
     of_buffers = buffer_function_of(fn)
@@ -77,13 +77,13 @@ def _callback_of(name: str, fn: Any) -> _ext.Callback:
 
 
 def unregister(name: str) -> None:
-    """Forgets a registered name. Programs that were compiled before keep what they had.
+    """Releases a registered name. Compiled programs keep their callback until the name is registered again.
 
     Args:
-        name: as in `register`.
+        name: a name that was passed to `register`.
 
     Raises:
-        RegistrationError: nobody registered it.
+        RegistrationError: the name is not registered.
 
     Example:
         >>> callout.register("none", lambda: None)
@@ -97,9 +97,9 @@ def unregister(name: str) -> None:
 
 
 def registered_function(name: str, fn: Callable[..., Any], results: Any = None) -> _ext.Callback:
-    """Returns a Python function under a name: it gets the flat leaves, whatever the program that calls it was traced with.
+    """Makes the callback of a Python function under a name. The function gets flat leaves, in contrast to traced functions.
 
-    `results`: what it returns, None where that is not known.
+    `results`: the declared results, or None.
     """
     plain, chosen = options.split(fn)
     label = chosen.name or name
@@ -124,7 +124,7 @@ def registered_function(name: str, fn: Callable[..., Any], results: Any = None) 
 
 
 def _declared_flattener(results: Any, label: str) -> Callable[[Any], Sequence[Any]]:
-    """Returns the leaves of a result of that structure and of those shapes."""
+    """Returns a function that flattens a result, and checks its structure and shapes."""
     specs, tree = jax.tree.flatten(results)
     flatten_as_declared = flattener(tree, label)
 

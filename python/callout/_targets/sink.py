@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sinks are known by their class, and are asked for their callbacks, and whether they take what a tap sends.
+"""The base class of sinks, and functions that read a sink's callback and let sinks check a tap's value.
 
-An attribute alone says nothing: a mock, or whatever else makes up its attributes when it is asked for them, has all of those
-of a sink, and is a function.
+A sink is recognized by its class, not by its attributes: a mock, or another object that invents attributes, has all
+attributes of a sink, but is a function.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from .. import _ext
 
 
 class Sink:
-    """A target of taps that is neither a function nor a name. A class of sinks sets one of the first three."""
+    """A target of taps that is neither a function nor a name. A subclass sets one of the first three attributes."""
 
     _callout_callback: _ext.Callback | None = None
     """The core's sink."""
     _callout_function: Any = None
-    """The function that it stands for."""
+    """The function that the sink calls."""
     _callout_branches: list[Any] | None = None
-    """The targets that it sends to."""
+    """The targets that the sink sends to."""
     _callout_check: Any = None
-    """Looks at what it will get, of `SentLeaves`, before the program runs; None if it takes everything."""
+    """Checks `SentLeaves` before the program runs; None if the sink takes every value."""
 
     def __copy__(self) -> Self:
-        """Returns a sink that is the same for the core."""
+        """Returns a Python object with the core's sink of this one."""
         made = object.__new__(type(self))
         vars(made).update(vars(self))
         return made
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        """Raises TypeError for what has a sink of the core's."""
+        """Pickles the sink. Raises TypeError for a sink of the core's."""
         if self._callout_callback is None:
             return super().__reduce_ex__(protocol)
         kind = type(self).__name__.removeprefix("_Native")
@@ -48,59 +48,59 @@ class Sink:
 
 
 def is_sink(target: Any) -> bool:
-    """Returns True for a sink, whatever the target says of itself."""
+    """Returns True for a sink, by the target's real class."""
     return issubclass(type(target), Sink)
 
 
 def callback_of(target: Any) -> _ext.Callback | None:
-    """Returns the core's sink of a sink. None for everything that the core has none of."""
+    """Returns the core's sink of a target, or None if it has none."""
     return target._callout_callback if is_sink(target) else None
 
 
 def function_of(target: Any) -> Any:
-    """Returns the function that a sink stands for. Everything else stands for itself."""
+    """Returns the function that a sink calls, or the target itself for other targets."""
     if is_sink(target) and target._callout_function is not None:
         return target._callout_function
     return target
 
 
 def branches_of(target: Any) -> list[Any] | None:
-    """Returns the targets that a sink sends to. None for everything that is one target."""
+    """Returns the targets that a sink sends to. None for a single target."""
     return target._callout_branches if is_sink(target) else None
 
 
 @dataclasses.dataclass(frozen=True)
 class SentLeaves:
-    """What a tap sends, for a sink that does not take everything."""
+    """Describes a tap's value, for a sink that does not take every value."""
 
     names: tuple[str, ...]
     dtypes: tuple[str, ...]
     shapes: tuple[tuple[int, ...] | None, ...]
-    """None where that is not known: of shards, of symbolic dimensions."""
+    """The shapes; None for unknown ones, as of shards and symbolic dimensions."""
     label: str
     is_exact: bool
-    """Whether this is what arrives. Else `vmap` may put axes in front of the shapes, but takes none away."""
+    """True if the sink gets these shapes. Otherwise `vmap` may add leading axes, but removes none."""
 
 
 def check_leaves(
-    target: Any, names: Sequence[str], values: Sequence[Any], *, label: str, is_whole: bool, is_exact: bool
+    sink: Sink, names: Sequence[str], values: Sequence[Any], *, label: str, is_whole: bool, is_exact: bool
 ) -> None:
-    """Has a sink that cannot take every value look at what it will get, before the program runs.
+    """Lets a sink that cannot take every value check the value before the program runs.
 
-    `is_whole`: what arrives has these shapes; it may be shards of them.
+    `is_whole`: the sink gets whole values; otherwise it may get shards.
     """
-    check = target._callout_check if is_sink(target) else None
+    check = sink._callout_check
     if check is not None:
         shapes = tuple(_shape(value) if is_whole else None for value, _ in zip(values, names, strict=False))
         dtypes = tuple(map(_dtype_name, values[: len(names)]))
-        label = label or target._callout_callback.label
-        check(SentLeaves(tuple(names), dtypes, shapes, label, is_exact))
+        callback = sink._callout_callback
+        check(SentLeaves(tuple(names), dtypes, shapes, label or (callback.label if callback else ""), is_exact))
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
     shape = value.shape if hasattr(value, "shape") else np.shape(value)
     if jax.dtypes.issubdtype(getattr(value, "dtype", None), jax.dtypes.prng_key):
-        return None  # its data arrive
+        return None  # the sink gets the key's integers
     return shape if all(isinstance(extent, int) for extent in shape) else None
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a primitive's `target` parameter is: a function with the structure of its arguments, or a name.
+"""The `target` parameter of a primitive: a function with the structure of its arguments, or a name.
 
-A target is the strong reference that keeps a callback alive while JAX's caches know the traced program. JAX holds equation
-parameters weakly only if they are callable and can be weakly referenced, so targets are both.
+A target is the strong reference that keeps a callback alive while JAX's caches hold the traced program. JAX refers to
+equation parameters weakly only if they are callable and support weak references, so targets do both.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeVar, cast
 from jax.tree_util import PyTreeDef
 
 from .. import _ext
+from .._base.options import Options
 
 # ("batch", {"batch_dims": (...)}) or ("transpose", {}): inner transformation first.
 Transforms = tuple[tuple[str, Any], ...]
@@ -26,7 +27,7 @@ Transforms = tuple[tuple[str, Any], ...]
 
 @dataclasses.dataclass(frozen=True)
 class DeviceCall:
-    """What `options(memory="device")` needs besides the target, for devices whose memory is not the host's."""
+    """Data for `options(memory="device")` on devices whose memory is not the host's."""
 
     function: Callable[..., Any]
     in_tree: PyTreeDef
@@ -37,7 +38,7 @@ class DeviceCall:
 
 
 class Target:
-    """Makes one function (or sink, or name) one kind of callback. Equal targets are one object while they live."""
+    """Makes one kind of callback from a function, sink or name. Equal targets are one object while they live."""
 
     __slots__ = (
         "__weakref__",
@@ -61,7 +62,7 @@ class Target:
         key: Hashable,
         label: str,
         numpy_only: bool,
-        make: Callable[[Any], _ext.Callback],
+        make: Callable[[Transforms], _ext.Callback],
         signature: tuple[Any, ...] = (),
         device_index: int = 0,
         device_call: DeviceCall | None = None,
@@ -76,11 +77,11 @@ class Target:
         self.device_call = device_call
         self.make = make
         self.signature = signature
-        self.source: Any = None  # what it was made of, with `structure`: see `interned`
-        self.structure: Hashable = None
+        self.source: Any = None  # the function or sink; see `interned`
+        self.structure: Any = None  # hashable
         self._callbacks: dict[str, _ext.Callback] = {}
         self._bindings: dict[str, _ext.Binding] = {}
-        self._bound: dict[str, Transforms] = {}  # by the names of the bindings
+        self._bound: dict[str, Transforms] = {}  # by the bindings' names
 
     def __call__(self, *_: Any) -> None:
         raise NotImplementedError("a target is called by the compiled program")
@@ -101,27 +102,32 @@ class Target:
         )
 
     def _registration(self) -> str:
-        """Returns how a function of this kind is bound to a name."""
+        """Returns the user's code that binds a function of this kind to a name, for errors."""
         if self.kind == "buffer":
             return "callout.register(name, callout.buffer_callback(fn, result_shape_dtypes))"
         return "callout.register(name, fn)"
 
     @property
     def kind(self) -> str:
-        """Returns the first of what `interned` was given; another word for a target that it did not make."""
+        """Returns the `kind` of `interned`, or another word for a target from elsewhere."""
         return str(self._key[0]) if isinstance(self._key, tuple) else ""
 
+    def for_programs(self) -> Target:
+        """Returns the target for a program's parameter: the live object that equals this target."""
+        return self
+
     def callback(self, transforms: Transforms = ()) -> _ext.Callback:
-        """Returns the core's object, made when it is first needed. A target lives as long as any program that uses it."""
+        """Returns the core's callback, made at the first use. The target lives as long as any program that uses it."""
         key = repr(transforms)
-        if key not in self._callbacks:
-            self._callbacks[key] = self.make(transforms)
-        return self._callbacks[key]
+        callback = self._callbacks.get(key)
+        if callback is None:
+            callback = self._callbacks[key] = self.make(transforms)
+        return callback
 
     def bind(self, transforms: Transforms = ()) -> str:
-        """Returns the name that goes into the program: the function's, and a digest of how it is called.
+        """Binds a name for programs, and returns it: the function's name, and a digest of how it is called.
 
-        It is this target's until it dies, and then free.
+        The name is bound while the target lives.
         """
         key = repr(transforms)
         if key not in self._bindings:
@@ -132,7 +138,7 @@ class Target:
         return self._bindings[key].name
 
     def exported_name(self, where: str, transforms: Transforms = ()) -> str:
-        """Does what `bind` does, for a program that other processes load. ValueError if it would not mean the same there."""
+        """Returns the name for an exported program. Raises ValueError if other processes could not bind the name."""
         del transforms
         raise ValueError(
             f"{where}: an exported program carries names, and '{self.label}' was not passed as one: bind it by "
@@ -140,21 +146,71 @@ class Target:
         )
 
     def is_held_by_programs(self, name: str) -> bool:
-        """Returns True if `name`, which `bind` returned, is good only while this lives."""
+        """Returns True if `name`, from `bind`, is valid only while the target lives."""
         del name
         return True
 
     def is_python(self) -> bool:
-        """Returns True if running it takes the GIL."""
+        """Returns True if the callback takes the GIL."""
         return not self.callback().is_native
 
 
-# Names registered with options(numpy_only=True).
+class SourceTarget:
+    """The target of one call or tap. `source` is a function or a sink, and `plain` the source without its `options`.
+
+    Each call and each tap makes one, so construction must be cheap; programs share `for_programs`. A subclass sets
+    `kind`, and makes the core's callback and the signature from the source.
+    """
+
+    __slots__ = ("device_call", "device_index", "label", "options", "plain", "source", "structure")
+
+    kind: str
+
+    def __init__(self, source: Any, structure: Any, label: str, plain: Any, options: Options):
+        self.source = source
+        self.structure = structure
+        self.label = label
+        self.plain = plain
+        self.options = options
+        self.device_index = options.device_index or 0
+        self.device_call: DeviceCall | None = None
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """Returns how the source is called. The digest in the name from `bind` is computed of this."""
+        return ()
+
+    def callback(self, transforms: Transforms = ()) -> _ext.Callback:
+        """Makes the core's callback."""
+        raise NotImplementedError
+
+    def for_programs(self) -> Target:
+        """Returns the target for a program's parameter: the live object, or a new one."""
+        return interned(self.kind, self.source, self.structure, self._keyed)
+
+    def _keyed(self, key: Hashable) -> Target:
+        chosen = self.options
+        return Target(
+            key,
+            self.label,
+            chosen.numpy_only,
+            self.callback,
+            self.signature,
+            self.device_index,
+            self.device_call,
+            may_run_in_caller=chosen.may_run_in_caller,
+        )
+
+
+AnyTarget = Target | SourceTarget
+
+
+# The names that were registered with options(numpy_only=True).
 numpy_only_names: set[str] = set()
 
 
 class NamedTarget(Target):
-    """A registered name: looked up when the program is compiled, and again by whoever loads it elsewhere."""
+    """A registered name, which the process that runs the program looks up."""
 
     __slots__ = ()
 
@@ -173,15 +229,15 @@ class NamedTarget(Target):
 
     def is_held_by_programs(self, name: str) -> bool:
         del name
-        return False  # but by the registry
+        return False  # the registry holds it
 
     def is_python(self) -> bool:
         # A program may be traced before the name is bound; compiling it then fails with the name in the text.
         return self.label in _ext.registered_names() and super().is_python()
 
 
-class CarriedTarget(NamedTarget):
-    """A name that says itself what it does: nobody binds it, and programs carry it anywhere."""
+class EmbeddedTarget(NamedTarget):
+    """A name that embeds the whole callback, so that it needs no binding in any process."""
 
     __slots__ = ()
 
@@ -195,9 +251,9 @@ _by_name: weakref.WeakValueDictionary[str, Target] = weakref.WeakValueDictionary
 
 
 def _identity(fn: Any) -> Hashable:
-    """Returns a key that does not refer to the function: a cycle through a target and its function must stay collectable.
+    """Returns a key that does not refer to the function, so that a cycle through a target and its function is collectable.
 
-    An identity is not used again while the target that it leads to holds its function.
+    An identity is unique while its target holds the function.
     """
     if isinstance(fn, types.MethodType):
         return ("method", id(fn.__self__), id(fn.__func__))
@@ -210,13 +266,13 @@ def _hashable(fn: Any) -> Any:
 
 
 def _texts_of_trees(structure: Hashable) -> tuple[str, ...]:
-    """Returns what tells trees apart that are equal: a callback sees whether a key is 1, True or 1.0."""
+    """Returns texts that distinguish equal trees, because a callback sees whether a key is 1, True or 1.0."""
     parts = structure if isinstance(structure, tuple) else ()
     return tuple(str(part) for part in parts if isinstance(part, PyTreeDef) and part.num_nodes > 1)
 
 
 def interned(kind: str, fn: Any, structure: Hashable, make: Callable[[Hashable], _T]) -> _T:
-    """Returns the live target of `fn` and `structure`, or what `make` makes of its key."""
+    """Returns the live target of `fn` and `structure`, or makes one by `make(key)`."""
     trees = _texts_of_trees(structure)
     key = (kind, _identity(fn), structure, trees)
     target: Any = _targets.get(key)
@@ -231,12 +287,12 @@ def interned(kind: str, fn: Any, structure: Hashable, make: Callable[[Hashable],
 
 
 def bound_target(name: str) -> tuple[Target, Transforms] | None:
-    """Returns the live target that goes by a name in this process alone, and the transformations that the name is for."""
+    """Returns the live target of a name that is valid in this process alone, and the name's transformations."""
     target = _by_name.get(name)
     return None if target is None else (target, target._bound[name])
 
 
 @functools.lru_cache(maxsize=64)
-def carried_target(text: str) -> CarriedTarget:
-    """Returns the target of a name that says itself what it does, "kind:payload"."""
-    return CarriedTarget(text)
+def embedded_target(text: str) -> EmbeddedTarget:
+    """Returns the target of a name that embeds the callback, "kind:payload"."""
+    return EmbeddedTarget(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attributes of the targets `callout.v1.*`: written to programs, and read from them, by the core's tables."""
+"""Writes and reads the attributes of the targets `callout.v1.*` by the core's tables."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ UNBOUNDED = 2**63 - 1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Attribute:
-    """Describes an attribute: a row of a table, see src/core/attributes/attribute_rows.h."""
+    """An attribute: a row of a table, see src/core/attributes/attribute_rows.h."""
 
     name: str
-    type: str  # "string", "s64", "s64[]", "dictionary"
+    type: str  # "string", "s64", "s64[]", "dictionary"; in payloads also "string[]", "rest"
     is_required: bool
     fallback: int
     least: int
@@ -37,7 +37,7 @@ class Attribute:
 
     @property
     def default(self) -> str | int | None:
-        """Returns what the absence of a string or a number means; a choice by its name."""
+        """Returns the value of an absent string or number; a choice as its name."""
         if self.type == "string":
             return ""
         if self.type == "s64":
@@ -54,15 +54,35 @@ def _table(rows: Iterable[Mapping[str, Any]]) -> Table:
 
 @functools.cache
 def tables() -> Mapping[str, Table]:
-    """Returns the table of each target."""
-    return {target: _table(rows) for target, rows in _ext.target_attributes().items()}
+    """Returns the tables by target, and by kind of payload, such as "check:"."""
+    return {name: _table(rows) for name, rows in {**_ext.target_attributes(), **_ext.program_kinds()}.items() if rows}
+
+
+def payload(kind: str, **fields: Any) -> str:
+    """Returns a name that lists the fields of a callback: "check:1;raise;...". Every process can make that callback.
+
+    Raises:
+        TypeError: unknown or missing fields.
+    """
+    table = tables()[kind]
+    if fields.keys() != table.keys():
+        raise TypeError(f"callout: the fields of {kind} are {', '.join(table)}, got {', '.join(fields)}")
+    return ";".join([f"{kind}1", *(_field(row.type, fields[name]) for name, row in table.items())])
+
+
+def _field(kind: str, value: Any) -> str:
+    if kind == "rest":
+        return str(value)
+    if kind.endswith("[]"):
+        return ",".join(_field(kind[:-2], one) for one in value)
+    return "".join(f"%{ord(c):02X}" if c in ";,%" or ord(c) < 32 else c for c in str(value))
 
 
 def encode(where: str, target: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a call of `target` carries, for `jax.ffi.ffi_lowering`; nothing for what is as if it were not there.
+    """Returns the attributes of a call of `target`, for `jax.ffi.ffi_lowering`, without those that have their defaults.
 
-    Choices are given by their names, flags as bools. `where` is what errors call the call. TypeError for a name that the
-    target does not have, or a value of another type, ValueError for one that there cannot be.
+    Choices are given as names, flags as bools. `where`: the call's name in errors. Raises TypeError for an unknown name
+    or a value of another type, ValueError for an invalid value.
     """
     return _encode(where, target, tables()[target], values)
 
@@ -85,7 +105,7 @@ def _is_default(row: Attribute, value: Any) -> bool:
 
 
 def _value(where: str, row: Attribute, value: Any) -> Any:
-    """Makes what the program has of a value."""
+    """Converts a value for the program."""
     what = f"{where}: attribute {row.name!r}"
     if row.type == "string":
         return _text(what, row, value)
@@ -95,7 +115,7 @@ def _value(where: str, row: Attribute, value: Any) -> Any:
         return _numbers(what, row, value)
     if not isinstance(value, Mapping):
         raise TypeError(f"{what} must be a mapping, got {value!r}")
-    if not row.entries or not (value or row.is_required):  # an empty one is as if it were not there
+    if not row.entries or not (value or row.is_required):  # an empty dictionary is left out
         return dict(value)
     if row.has_free_entries:
         ours = {name: entry for name, entry in value.items() if name in row.entries}
@@ -108,7 +128,7 @@ def _text(what: str, row: Attribute, value: Any) -> str | bytes:
         raise TypeError(f"{what} must be a str, got {value!r}")
     if row.choices and value not in ("", *row.choices):
         raise ValueError(f"{what} must be one of {list(row.choices)}, got {value!r}")
-    # A key of a dictionary may be any str; the core escapes a surrogate that stands alone in the same way.
+    # A key of a dictionary may be any str. The core escapes lone surrogates in this way, too.
     data = value.encode("utf-8", "backslashreplace") if isinstance(value, str) else value
     if len(data) > row.most_bytes:
         raise ValueError(f"{what} must have at most {row.most_bytes} characters, got {len(data)}")
@@ -137,9 +157,9 @@ def _numbers(what: str, row: Attribute, value: Any) -> np.ndarray:
 
 
 def read(target: str, carried: Mapping[str, str | int], name: str) -> str | int | None:
-    """Returns what the string or number `name` is in a call of `target` that carries these, a choice by its name.
+    """Returns the string or number `name` of a call of `target` with these attributes; a choice as its name.
 
-    None where the target has no such attribute. KeyError for a name that no target has.
+    Returns None if the target has no such attribute. Raises KeyError for a name that no target has.
     """
     if not any(name in table for table in tables().values()):
         raise KeyError(f"callout: no target has an attribute {name!r}")
@@ -153,10 +173,10 @@ def read(target: str, carried: Mapping[str, str | int], name: str) -> str | int 
 
 
 def may_fail_when_full(policy: str | int | None) -> bool:
-    """Tells whether a tap with this `on_full` may fail its program. A policy may, unless it is known to let it go on."""
+    """Returns whether a tap with this `on_full` may fail its program. True for unknown policies."""
     return policy not in (None, "block", "drop_newest")
 
 
 def numbers(target: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns numbers that are added to a call of `target`, as `encode` writes them, defaults too."""
+    """Returns numbers for a call of `target`, written like by `encode`, but including defaults."""
     return {name: _value(target, tables()[target][name], value) for name, value in values.items()}

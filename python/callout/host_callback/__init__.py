@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This is `jax.experimental.host_callback`, which JAX removed, with its names, arguments and meaning.
+"""This module replaces `jax.experimental.host_callback`, which JAX removed, with its names, arguments and meaning.
 
-`id_tap` and `id_print` send values to the host and go on; `call` asks the host and waits. All are ordered: per device in
-the program's order, over loops and successive programs. docs/host_callback.md says what differs from the original.
+`id_tap` and `id_print` send values to the host while the program goes on; `call` waits for a result. All are ordered:
+on each device in the program's order, over loops and successive programs. docs/host_callback.md lists the differences
+from the original.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from .._base.arguments import check_index
 from .._base.config import config
 from .._base.public_modules import publish
 from .._measuring.host_callback_additions import LOG_SOURCE, logger
+from .._primitives.eager import perform
 from .._primitives.site import Site
 from .._primitives.tap import no_transforms, tap_p
 from .._primitives.varying import stated
 from .._targets.function_targets import TapKeywords, tap_target
 from .._targets.print_target import print_target, printer
-from .._targets.target import Target
+from .._targets.target import AnyTarget
 from . import _flavors, _host_call
 from ._flavors import CallbackFlavor
 from ._host_call import host_call_p, host_call_target
@@ -47,24 +49,24 @@ publish(__name__)
 
 
 class CallbackException(errors.CallbackError):
-    """Taps or calls of `callout.host_callback` failed since its last `barrier_wait`. `__cause__` is the last exception."""
+    """Reports that taps or calls failed since the last `barrier_wait`. `__cause__` is the last exception."""
 
     cause_is_the_users = True
 
 
 TapFunctionException = CallbackException
 
-_THREAD_FOR_EACH_DEVICE = 64  # the most; a thread starts with the first tap of its device
+_THREAD_FOR_EACH_DEVICE = 64  # an upper limit; a thread starts with the first tap of its device
 
 
 @functools.cache
 def _deliver_by_device() -> None:
-    """Gives each device a delivery thread of its own, as the original does, unless the user chose a number."""
+    """Gives each device a delivery thread of its own, like JAX's module did, unless the user chose a number."""
     config.replace_default("delivery_threads", _THREAD_FOR_EACH_DEVICE)
 
 
-def _tap(target: Target, flat: list[Any], leaves: list[Any], device_index: int) -> list[Any]:
-    """Taps `leaves`, what is sent of `flat`, and returns that in JAX's arrays."""
+def _tap(target: AnyTarget, flat: list[Any], leaves: list[Any], device_index: int) -> list[Any]:
+    """Taps `leaves`, the part of `flat` that is sent, and returns them as JAX's arrays."""
     _deliver_by_device()
     site = Site(
         label="",
@@ -74,7 +76,8 @@ def _tap(target: Target, flat: list[Any], leaves: list[Any], device_index: int) 
         inline=config.host_callback_inline,
         whole_batch=True,
     )
-    out = tap_p.bind(*leaves, target=target, site=site, transforms=no_transforms)
+    params = {"target": target, "site": site, "transforms": no_transforms}
+    out = perform(tap_p, "callout.host_callback", leaves, None, params)
     return [_host_call.as_given(old, new) for old, new in zip(flat, out, strict=True)]
 
 
@@ -90,21 +93,21 @@ def id_tap(
 ) -> Any:
     """Returns `arg`, and also calls `tap_func(arg, transforms)` on the host.
 
-    The program copies the value into a bounded queue and goes on. The tap is kept even if what `id_tap` returns is unused.
-    Under `grad` it gets the primal values, under `vmap` the whole batch, under remat the values again.
+    The program copies the value into a bounded queue and goes on. The tap is kept even if the result of `id_tap` is
+    unused. The tap gets the primal values under `grad`, the whole batch under `vmap`, and the values again under remat.
 
     Args:
-        tap_func: gets NumPy arrays that it owns, in the structure of `arg`, and the tuple of the transformations that were
-            applied, inner first: `("batch", {"batch_dims": ...})` with an entry an array (None: without that batch), and
-            `("transpose", {})`. Runs on the delivery thread; what it returns is ignored. An exception in it is logged, and
-            raised by the next `barrier_wait()`; the program goes on.
+        tap_func: gets NumPy arrays that it owns, in the structure of `arg`, and the tuple of the transformations that
+            were applied, innermost first: `("batch", {"batch_dims": ...})` with one entry for each array (None: not
+            batched), and `("transpose", {})`. Runs on the delivery thread; its result is ignored. Its exceptions are
+            logged, and raised by the next `barrier_wait()`; the program goes on.
         arg: a pytree of arrays. PRNG keys are sent as the integers that they are made of.
-        result: what to return instead of `arg`. It is not sent.
-        tap_with_device: pass the `jax.Device` that ran it as keyword `device`.
-        device_index: in a jit over several devices, which of the program's devices calls, with the whole value. Inside
-            `pmap` and `shard_map` every device calls, with what it has.
+        result: the value to return instead of `arg`, which is still the value that is sent.
+        tap_with_device: pass the `jax.Device` that ran the tap as keyword `device`.
+        device_index: in a jit over several devices, the one of the program's devices that taps, with the whole value.
+            Inside `pmap` and `shard_map` every device taps its own part.
         callback_flavor: how to call with `host_callback_legacy` off; see `CallbackFlavor`.
-        **kwargs: none are taken any more; the error says what to do instead.
+        **kwargs: rejected; the error names the replacement.
 
     Returns:
         `arg`, or `result`.
@@ -152,21 +155,22 @@ def id_print(
     callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
     **kwargs: Any,
 ) -> Any:
-    """Does what `id_tap` does, with a function that prints.
+    """Returns `arg`, and prints it on the host: an `id_tap` with a function that prints.
 
-    Above the value comes a line with `kwargs`, the transformations and the device, "name: value" sorted by name, if there
-    are any. Arrays look as `numpy.array2string` writes them, with the print options of the thread that traces.
-    `callout.stats()["prints"]` has how many values were written, by who made their text: the core ("native") or NumPy.
+    A line above the value shows `kwargs`, the transformations and the device, if there are any, as "name: value" sorted
+    by name. Arrays are written like `numpy.array2string` does, with the print options of the tracing thread.
+    `callout.stats()["prints"]` counts the values that were written, separately for those formatted by the core
+    ("native") and by NumPy.
 
     Args:
         arg: a pytree of arrays.
-        result: what to return instead of `arg`.
-        tap_with_device: print the device that ran it, too.
+        result: the value to return instead of `arg`.
+        tap_with_device: print the device that ran the tap, too.
         device_index: as in `id_tap`.
-        output_stream: has a method `write`, which gets each of the two texts with its end of line; `print` if None.
-        threshold: above so many elements arrays are summarised; NumPy's own (1000) if None.
+        output_stream: an object whose method `write` gets each of the two texts with its end of line; None for `print`.
+        threshold: arrays of more elements are summarised; None for NumPy's own threshold (1000).
         callback_flavor: as in `id_tap`.
-        **kwargs: what to print above the value.
+        **kwargs: names and values to print above the value.
 
     Returns:
         `arg`, or `result`.
@@ -203,30 +207,30 @@ def call(
     device_index: int = 0,
     callback_flavor: CallbackFlavor = CallbackFlavor.IO_CALLBACK,
 ) -> Any:
-    """Calls `callback_func(arg)` on the host and returns what it returned.
+    """Calls `callback_func(arg)` on the host and returns its result.
 
-    It runs once for each time that the program reaches it, after the taps and calls before it, on the thread that runs
-    the program, with the GIL held; it may use JAX. It has no derivative and no batching rule: `jax.custom_vjp` and the
-    like give it one.
+    The function runs once each time that the program reaches the call, after earlier taps and calls, on the thread that
+    runs the program, with the GIL held. The function may use JAX. The call has no derivative and no batching rule;
+    `jax.custom_vjp` and similar wrappers add one.
 
     Args:
         callback_func: gets NumPy arrays that it owns, in the structure of `arg`.
         arg: a pytree of arrays.
-        result_shape: the structure of what `callback_func` returns, with numbers or things with `shape` and `dtype` as
-            leaves; None for nothing. The result must have just these, after JAX's dtypes (a float64 fits where float32 is
-            expected without `jax_enable_x64`).
+        result_shape: the structure of the result of `callback_func`, with numbers or objects with `shape` and `dtype`
+            as leaves; None for no result. The result must have exactly these shapes and dtypes, after conversion to
+            JAX's dtypes (without `jax_enable_x64`, a float64 fits where float32 is expected).
         call_with_device: pass the `jax.Device` that calls as keyword `device`.
-        device_index: in a jit over several devices, which of them calls, with the whole of `arg` and of the result.
+        device_index: in a jit over several devices, the one that calls, with the whole of `arg` and of the result.
         callback_flavor: how to call with `host_callback_legacy` off; see `CallbackFlavor`.
 
     Returns:
-        What `callback_func` returned, as `jax.Array`s in the structure of `result_shape`.
+        The result of `callback_func`, as `jax.Array`s in the structure of `result_shape`.
 
     Raises:
-        TypeError, ValueError: arguments that cannot be.
+        TypeError, ValueError: an argument has a value that it cannot have.
         RuntimeError: (from the running program) the callback raised, or its result does not fit. The next `barrier_wait()`
             raises CallbackException, too.
-        NotImplementedError: differentiated or vmapped.
+        NotImplementedError: the call is differentiated or vmapped.
 
     Example:
         >>> from callout import host_callback as hcb
@@ -246,16 +250,17 @@ def call(
     in_tree = jax.tree.structure(((arg,), {}))
     target = host_call_target(callback_func, in_tree, out_tree, avals, bool(call_with_device), index)
     avals = stated(jax.tree.leaves(result_shape), avals)
-    return jax.tree.unflatten(out_tree, host_call_p.bind(*leaves, target=target, result_avals=avals))
+    params = {"target": target, "result_avals": avals}
+    return jax.tree.unflatten(out_tree, perform(host_call_p, "callout.host_callback", leaves, None, params))
 
 
 def barrier_wait(logging_name: str | None = None) -> None:
     """Waits until the programs with taps and calls are done, on all devices, and all their callbacks have run.
 
-    Covers what `callout.barrier_wait()` covers. May be called from several threads; not from a callback.
+    Covers the programs that `callout.barrier_wait()` covers. Thread-safe. Must not be called from a callback.
 
     Args:
-        logging_name: what the log calls this wait.
+        logging_name: the name of this wait in the log.
 
     Raises:
         CallbackException: taps or calls failed since the last barrier; `__cause__` is the last exception.
@@ -283,7 +288,7 @@ def barrier_wait(logging_name: str | None = None) -> None:
 def stop_outfeed_receiver() -> None:
     """Waits until everything is delivered and ends the delivery threads. The next tap of any program starts them again.
 
-    Errors of taps stay for the next `barrier_wait()`. Not from a callback.
+    Errors of taps stay for the next `barrier_wait()`. Must not be called from a callback.
 
     Raises:
         CallbackError: called inside a callback or a tap's function.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`JAX_HOST_CALLBACK_LEGACY=0`: taps and calls as `io_callback`, `pure_callback` and `debug_callback`."""
+"""With `JAX_HOST_CALLBACK_LEGACY=0`, taps and calls become `io_callback`, `pure_callback` and `debug_callback`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .._callbacks.pure_callback import pure_callback
 
 
 class CallbackFlavor(enum.Enum):
-    """What a tap or call is without `host_callback_legacy`; ignored with it.
+    """Selects what replaces a tap or call when `host_callback_legacy` is off; ignored when it is on.
 
     IO_CALLBACK: `callout.io_callback`, ordered. PURE: `callout.pure_callback`. DEBUG: `callout.debug_callback`, for taps
     and for calls without a result.
@@ -27,7 +27,7 @@ class CallbackFlavor(enum.Enum):
 
 
 def refuse_device(with_device: bool) -> None:
-    """Raises NotImplementedError."""
+    """Raises NotImplementedError if the callback should get its device."""
     if with_device:
         raise NotImplementedError(
             "When using JAX_HOST_CALLBACK_LEGACY=False, the host_callback APIs do not support `tap_with_device` and "
@@ -36,7 +36,7 @@ def refuse_device(with_device: bool) -> None:
 
 
 class _TapFunction:
-    """Calls `tap_func` with empty transforms. Equal for equal functions."""
+    """Calls `tap_func` with empty transforms. Two objects are equal if their functions are."""
 
     def __init__(self, tap_func: Callable[..., Any]):
         options.look_like(self, tap_func)
@@ -58,7 +58,7 @@ def _on_device(function: Callable[..., Any], device_index: int) -> Any:
 
 
 def tap(tap_func: Callable[..., Any], arg: Any, device_index: int, flavor: CallbackFlavor) -> None:
-    """Taps as one of the three does."""
+    """Taps `arg` by the callback function of `flavor`."""
     plain, chosen = options.split(tap_func)
     function = _on_device(options.FunctionWithOptions(_TapFunction(plain), chosen), device_index)
     if flavor is CallbackFlavor.DEBUG:
@@ -72,7 +72,7 @@ def tap(tap_func: Callable[..., Any], arg: Any, device_index: int, flavor: Callb
 def call(
     callback_func: Callable[..., Any], arg: Any, result_shape: Any, device_index: int, flavor: CallbackFlavor
 ) -> Any:
-    """Calls as one of the three does."""
+    """Calls `callback_func` by the callback function of `flavor`."""
     function = _on_device(callback_func, device_index)
     if flavor is CallbackFlavor.DEBUG:
         if result_shape is not None:

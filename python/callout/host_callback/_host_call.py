@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`host_callback.call` makes ordered calls that transformations refuse; rematerialization and control flow are allowed.
+"""`host_callback.call` makes ordered calls, which work in control flow and under remat, but not under transformations.
 
-What `id_tap`, `id_print` and `call` take, and what they say of anything else, is here too: the texts are those that programs
-know.
+This file also checks the arguments of `id_tap`, `id_print` and `call`. The error texts are those of JAX's module,
+because programs match them.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import jax
@@ -23,7 +23,7 @@ from .._base.arguments import as_leaves, goes_on, is_array_like
 from .._measuring.host_callback_additions import LOG_SOURCE
 from .._primitives import call_kinds, effects, lowering
 from .._primitives.call import Avals, call_now, lower_call
-from .._primitives.eager import placement
+from .._primitives.eager import def_eager, placement
 from .._primitives.varying import result_types
 from .._targets.function_targets import function_name, is_flat_call, is_leaf, with_jax_arrays
 from .._targets.target import Target, Transforms, interned
@@ -39,18 +39,21 @@ def _abstract_eval(*avals: Any, result_avals: Avals, **_: Any) -> tuple[Avals, s
     return result_types(avals, result_avals, of_host=True), effects.observing(ordered=True)
 
 
-@host_call_p.def_impl
-def _eager(*args: Any, target: Target, result_avals: Avals) -> list[jax.Array]:
-    placement(args, target.device_index, target.label)  # what is wrong with the index is no failure of the callback
+def _eager(args: Sequence[Any], params: Mapping[str, Any]) -> list[jax.Array]:
+    target = params["target"]
+    placement(args, target.device_index, target.label)  # raises for a bad index, before errors count as the callback's
     try:
-        return call_now(args, target, result_avals, ordered=True)
+        return call_now(args, target, params["result_avals"], ordered=True)
     except errors.CallbackError:
         raise
     except Exception as exception:
-        # As from a compiled program: a RuntimeError, which is of the exception's class too.
+        # Like a compiled program, raise a RuntimeError that is an instance of the exception's class, too.
         error = errors.CallbackError(f"{_WHERE}: callback '{target.label}' failed: {errors.describe(exception)}")
         errors.adopt(error, exception)
         raise error from exception
+
+
+def_eager(host_call_p, _eager)
 
 
 def _refuse(what: str, *_: Any, **__: Any) -> NoReturn:
@@ -96,7 +99,7 @@ def host_call_target(
     with_device: bool,
     device_index: int,
 ) -> Target:
-    """Makes the target of `callback_func(arg, [device=])`, whose result must fit exactly. `in_tree`: of ((arg,), {})."""
+    """Makes the target of `callback_func(arg, [device=])`, whose result must fit exactly. `in_tree` is ((arg,), {})'s."""
     fn, chosen = options.split(callback_func)
     x64 = _jax_compat.x64_enabled()
     label = chosen.name or function_name(fn)
@@ -131,20 +134,20 @@ def host_call_target(
 
 
 def check_callable(function: Any) -> None:
-    """Raises TypeError."""
+    """Raises TypeError if `function` is not callable."""
     if not callable(function):
         raise TypeError(f"Expected a callable value, got {function}")
 
 
 def check_leaves(leaves: Sequence[Any]) -> None:
-    """Raises TypeError for what cannot be in a program."""
+    """Raises TypeError if a leaf cannot be in a program."""
     for leaf in leaves:
         if not is_array_like(leaf):
             raise TypeError(f"Argument '{leaf}' of type {type(leaf)} is not a valid JAX type.")
 
 
 def operands(leaves: Sequence[Any]) -> list[Any]:
-    """Returns what the primitives take: arrays of JAX's dtypes, keys as the integers that they are made of."""
+    """Returns the operands of the primitives: arrays of JAX's dtypes, and PRNG keys as their integers."""
     lifetime.check_usable()
     check_leaves(leaves)
     values = [np.zeros(leaf.shape, bool) if is_float0(leaf) else leaf for leaf in leaves]
@@ -155,12 +158,12 @@ def operands(leaves: Sequence[Any]) -> list[Any]:
 
 
 def is_float0(leaf: Any) -> bool:
-    """Returns True for the tangent of an integer. Inside programs it is an array of false."""
+    """Returns True for the tangent of an integer, which inside programs is an array of False."""
     return getattr(leaf, "dtype", None) == jax.dtypes.float0
 
 
 def as_given(leaf: Any, sent: Any) -> Any:
-    """Returns what a tap returns for a leaf of its argument: what was sent, but for what cannot be made of that."""
+    """Returns a tap's result for `leaf`: `sent`, or the leaf itself if `sent` cannot be converted back to its type."""
     return leaf if is_float0(leaf) or goes_on(leaf) else sent
 
 
@@ -169,7 +172,7 @@ def result_avals(result_shape: Any) -> tuple[tuple[jax.core.ShapedArray, ...], P
     flat, tree = jax.tree.flatten(result_shape)
     try:
         return tuple(map(_aval, flat)), tree
-    except Exception:  # noqa: BLE001 - whatever the attributes of a value raise
+    except Exception:  # noqa: BLE001 - attributes of a user's value may raise anything
         raise ValueError(
             "result_shape should be a pytree of values with structure matching the expected result of the callback "
             "function. The values must be either numeric scalars, or must have 'shape' and 'dtype' attributes. "
@@ -183,7 +186,7 @@ def _aval(value: Any) -> jax.core.ShapedArray:
 
 
 class ResultCheck:
-    """What a result of `function` must be, with `jax_enable_x64` as it was traced: threads do not share it."""
+    """Checks results of `function`, with `jax_enable_x64` as at tracing, because each thread has its own setting."""
 
     def __init__(self, function: Callable[..., Any], tree: PyTreeDef, avals: Sequence[jax.core.ShapedArray], x64: bool):
         self._function = function
@@ -195,7 +198,7 @@ class ResultCheck:
         return f"Callback func {self._function} should have returned a result with"
 
     def leaves(self, result: Any) -> list[Any]:
-        """Returns the leaves, Python's numbers in JAX's dtypes. Raises TypeError for another tree."""
+        """Returns the leaves, with Python's numbers in JAX's dtypes. Raises TypeError for another tree."""
         leaves, got = jax.tree.flatten(result)
         if got != self._tree:
             raise TypeError(f"{self._begin()} pytree {self._tree} but returned {got}")

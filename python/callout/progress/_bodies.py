@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies of loops have markers: these functions find them, evaluate a body without them, and tell them about their scan.
+"""Functions on loop bodies with markers: find markers, evaluate a body without them, and add their scan's parameters.
 
-A marker is found at the top of a body and in the functions that are called there. One inside a cond is not: how often it
-is reached is not how often the loop goes round.
+A marker is found at the top level of a body and in the functions that are called there. A marker inside a cond is not
+found, because the program does not reach it in each iteration.
 
-A while loop counts if JAX made the loop of scan or fori_loop. Such a loop is cut by moving its bound, and what XLA compiles
-is otherwise the same: no second counter. With a second counter, LLVM was seen to round a few bodies differently.
+A while loop that JAX made from scan or fori_loop has a counter. Such a loop is cut into chunks by moving its bound,
+without a second counter, so that XLA compiles the same loop otherwise. With a second counter, LLVM was seen to round a
+few bodies differently.
 
-A recipe makes a field of a bar where the field is shown: once a chunk, of what the loop carries, and not in each step. A
-field is a function of what the body returns. That is carried by the loop, or was written to the results of a scan. So the
-inner loop need not make it, and is the loop that there is without a bar.
+A recipe computes a bar's field once for each chunk, instead of in each step. A field is a function of the body's
+results, which the loop carries or has written to the results of a scan. So the inner loop need not compute the field,
+and equals the loop without a bar.
 """
 
 from __future__ import annotations
@@ -24,26 +25,15 @@ from jax import lax
 
 from .. import _jax_compat
 from .._primitives import jaxprs
+from .._primitives.control_flow import CALLED, behind_barrier
 from ._marker import Mark, has_marks, mark_p
-
-# What only calls a function, once, and where that is.
-_CALLED = {
-    "jit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "eval_jaxpr": "call_jaxpr",
-    "checkpoint": "jaxpr",
-    "remat2": "jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-}
 
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """Names a marker in a body. For each operand: its type, the place of the body's argument that it is, and how to make it.
+    """Describes a marker in a body. Each operand has a type, the index of the body's argument that it is, and a recipe.
 
-    `recipes` make an operand of what the loop has after a step, where that is possible.
+    `recipes` compute operands from the loop's values after a step, where this is possible.
     """
 
     mark: Mark
@@ -53,8 +43,8 @@ class Found:
 
 
 def _called(eqn: Any) -> str | None:
-    """Returns the parameter with the function that an equation calls, if its markers can be taken out there."""
-    key = _CALLED.get(eqn.primitive.name)
+    """Returns the name of the parameter with the function that `eqn` calls, if markers can be removed from the function."""
+    key = CALLED.get(eqn.primitive.name)
     if key is None or key not in eqn.params:
         return None
     shardings = (*eqn.params.get("in_shardings", ()), *eqn.params.get("out_shardings", ()))
@@ -62,7 +52,7 @@ def _called(eqn: Any) -> str | None:
 
 
 def find(jaxpr: Any, num_consts: int) -> list[Found]:
-    """Returns the markers that `evaluate` takes out, in its order. `num_consts`: arguments that no step changes."""
+    """Returns the markers that `evaluate` removes, in its order. `num_consts`: how many arguments stay constant."""
     inner = jaxprs.opened(jaxpr)
     known: dict[Any, Source] = {var: (CONSTANT, place) for place, var in enumerate(inner.invars[:num_consts])}
     known.update({var: (RESULT, place) for place, var in enumerate(inner.outvars) if _jax_compat.is_variable(var)})
@@ -101,7 +91,7 @@ def evaluate(jaxpr: Any, args: Sequence[Any]) -> tuple[list[Any], list[list[Any]
             taken.append(operands)
             return ()
         if has_marks(eqn) and (key := _called(eqn)):
-            outs, more = evaluate(eqn.params[key], jaxprs.behind_barrier(eqn, operands))
+            outs, more = evaluate(eqn.params[key], behind_barrier(eqn, operands))
             taken.extend(more)
             return outs
         return _jax_compat.bind_again(eqn, operands)
@@ -110,7 +100,7 @@ def evaluate(jaxpr: Any, args: Sequence[Any]) -> tuple[list[Any], list[list[Any]
 
 
 def with_marks(jaxpr: Any, change: Callable[[Mark], Mark]) -> Any:
-    """Returns the same body with other parameters of the markers that `find` finds."""
+    """Returns the body with changed parameters of the markers that `find` finds."""
     inner, eqns = jaxprs.opened(jaxpr), []
     for eqn in inner.eqns:
         if eqn.primitive is mark_p:
@@ -124,7 +114,7 @@ def with_marks(jaxpr: Any, change: Callable[[Mark], Mark]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Counter:
-    """Has the places of the counter among the carried values, and of its bound; or the bound itself."""
+    """Holds the indices of the counter and of its bound among the carried values, or the bound itself."""
 
     place: int
     bound_place: int | None
@@ -136,7 +126,7 @@ class Counter:
         bound = self.bound if self.bound_place is None else values[self.bound_place]
         bound = lax.convert_element_type(bound, first.dtype)
         steps = lax.convert_element_type(limit, first.dtype)
-        # A difference that overflows makes the rest of the loop one chunk.
+        # If the difference overflows, the rest of the loop becomes one chunk.
         return lax.select(lax.gt(lax.sub(bound, first), steps), lax.add(first, steps), bound)
 
 
@@ -177,26 +167,26 @@ def _is_step(body: Any, before: Any, after: Any) -> bool:
 
 
 CONSTANT, RESULT, STACK = "constant", "result", "stack"
-# The kind, and the place among the body's arguments, or results. STACK: its last row that was written, or a part of that.
+# The kind, and the index among the body's arguments or results. STACK: the last row that was written, or a part of it.
 Source = tuple[str, int] | tuple[str, int, int]
 
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """Says how to make a value."""
+    """Computes a value from the loop's values, by equations of the body."""
 
     atom: Any
     equations: tuple[Any, ...]
     sources: dict[Any, Source]
 
     def make(self, read: Callable[[Source], Any]) -> Any:
-        """Returns the value. `read` has the sources."""
+        """Computes the value. `read` returns the value of a source."""
         values = {var: read(source) for var, source in self.sources.items()}
         return jaxprs.follow(self.equations, values, jaxprs.in_context(_jax_compat.bind_again))(self.atom)
 
 
 def find_recipe(jaxpr: Any, atom: Any, known: dict[Any, Source]) -> Recipe | None:
-    """Returns how to make a variable of a jaxpr of those that are known; None if it needs others, or has effects."""
+    """Returns a recipe that computes `atom` from `known` variables, or None if it needs others or has effects."""
     makers = {var: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
     equations: list[Any] = []
     sources: dict[Any, Source] = {}
@@ -218,7 +208,7 @@ def find_recipe(jaxpr: Any, atom: Any, known: dict[Any, Source]) -> Recipe | Non
 
 
 def stacked(body: Any, num_consts: int) -> dict[Any, Source]:
-    """Returns the variables of a while loop's body that are rows of what it carries: JAX makes such a loop of a scan."""
+    """Returns the variables of a body that are rows of carried arrays, as in the while loop that JAX makes of a scan."""
     rows: dict[Any, Source] = {}
     places = {var: place for place, var in enumerate(body.outvars) if _jax_compat.is_variable(var)}
     for eqn in body.eqns:
@@ -233,7 +223,7 @@ def stacked(body: Any, num_consts: int) -> dict[Any, Source]:
 
 
 def _parts(body: Any, row: Any) -> list[Any]:
-    """Returns what a row is put together of: of an unrolled scan it has several steps."""
+    """Returns the parts of a row. In an unrolled scan, a row holds the results of several steps."""
     makers = {var: eqn for eqn in body.eqns for var in eqn.outvars}
     joined = makers.get(row)
     if joined is None or joined.primitive.name != "concatenate" or joined.params["dimension"] != 0:

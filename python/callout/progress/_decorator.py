@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`progress` wraps the body of a loop, and so do `scan_tqdm` and `loop_tqdm`, with jax-tqdm's arguments."""
+"""`progress` wraps the body of a loop; `scan_tqdm` and `loop_tqdm` do so with jax-tqdm's arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Field = Callable[[Any], Any]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass
 class PBar(Generic[C]):
-    """Joins a loop's initial value and the number of its bar: under `vmap`, one bar for each lane. Numbers begin with 0.
+    """Joins a loop's initial value and the number of its bar, so that under `vmap` each lane has a bar.
 
     Args:
         id: the number of the bar, from 0 on; an integer or a traced one.
@@ -45,7 +45,7 @@ class PBar(Generic[C]):
     carry: C
 
     def replace(self, **changes: Any) -> PBar[C]:
-        """Returns the same with other values of `id` or `carry`."""
+        """Returns a copy with other values of `id` or `carry`."""
         return dataclasses.replace(self, **changes)
 
 
@@ -54,7 +54,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _field(where: str, name: str, value: Any) -> Any:
-    """Returns a field's value; TypeError if it is not one real number."""
+    """Returns a field's value. Raises TypeError if it is not one real number."""
     if value is None:
         raise TypeError(f"{where}: field '{name}' must be a number, but its function returned None")
     try:
@@ -69,7 +69,7 @@ def _field(where: str, name: str, value: Any) -> Any:
 
 
 def decorate(body: F, settings: Settings, fields: Mapping[str, Field]) -> F:
-    """Returns the body of a loop with a marker behind it. A PBar in its arguments is the loop's, not the body's."""
+    """Returns the body of a loop with a marker behind it. The body gets the `carry` of a PBar among the arguments."""
 
     @functools.wraps(body)
     def decorated(*args: Any, **kwargs: Any) -> Any:
@@ -81,7 +81,7 @@ def decorate(body: F, settings: Settings, fields: Mapping[str, Field]) -> F:
         _mark(settings, tuple(fields), None if bar is None else bar.id, shown, plain)
         if bar is None:
             return out
-        if places[0] == 0 and len(args) > 1:  # of a scan
+        if places[0] == 0 and len(args) > 1:  # the body of a scan
             return (PBar(bar.id, out[0]), *out[1:])
         return PBar(bar.id, out)
 
@@ -94,7 +94,7 @@ def _mark(settings: Settings, names: tuple[str, ...], ids: Any, fields: list[Any
     anchor = [leaf for leaf in leaves if not jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended)][:1]
     lanes = max(map(_jax_compat.count_lanes, leaves), default=0)
     if lanes and _jax_compat.jit_is_disabled() and not _is_in_batched_map():
-        lanes = 0  # the loop is not traced, so that the lanes of a vmap around it are seen too: those do not count
+        lanes = 0  # an untraced loop sees lanes of an outer vmap, too, which do not count
     shown = fields if ids is None else [jax.numpy.asarray(ids), *fields]
     mark_p.bind(*anchor, *shown, mark=Mark(settings, names, ids is not None, max(1, lanes), lanes > 0))
 
@@ -105,18 +105,18 @@ _MAP, *_LOOPS = (
 
 
 def _is_in_batched_map() -> bool:
-    """Tells whether the innermost loop is a `map` with a batch_size, where loops run in Python."""
+    """Returns whether the innermost loop is a `map` with a batch_size. Only valid where loops run in Python."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_code is not _MAP and frame.f_code not in _LOOPS:
         frame = frame.f_back
-    for _ in range(4):  # a map calls scan, perhaps through a wrapper of JAX
+    for _ in range(4):  # `map` calls `scan`, perhaps through a wrapper of JAX
         if frame is not None and frame.f_code is not _MAP:
             frame = frame.f_back
     return frame is not None and frame.f_code is _MAP and frame.f_locals.get("batch_size") is not None
 
 
 class Progress:
-    """A progress bar: decorates the body of a loop, or goes over an iterable. Made by `progress`."""
+    """Decorates the body of a loop with a progress bar, or iterates with a bar. `progress` makes it."""
 
     def __init__(self, iterable: Iterable[Any] | None, settings: Settings, fields: Mapping[str, Field]):
         self._iterable = iterable
@@ -141,12 +141,13 @@ class Progress:
         return iter(cls(self._iterable, total=self._settings.total, **self._tqdm()))
 
     def _tqdm(self) -> dict[str, Any]:
-        """Returns the arguments of tqdm, where it makes the steps itself."""
+        """Returns the arguments of tqdm for a loop in Python, whose steps tqdm counts itself."""
         options = dict(self._settings.tqdm)
         if self._settings.print_rate is not None:
             options = {"mininterval": 0, "miniters": self._settings.print_rate, **options}
         chosen = self._settings.only_process
-        # A loop in Python may come before any backend: asking for the process would start one too early.
+        # A loop in Python may run before any backend exists, and asking JAX for the process would start a backend too
+        # early.
         process = jax.process_index() if jax.distributed.is_initialized() else 0
         if chosen is not None and process != chosen:
             options["disable"] = True
@@ -170,23 +171,25 @@ def progress(
 ) -> Progress:
     """Draws a progress bar for a loop in a program, or for one in Python.
 
-    As a decorator it is for the body of `jax.lax.scan`, `fori_loop`, `while_loop` and `map`. The loop computes the
-    same, and a step costs next to nothing. The bar is drawn by tqdm on the delivery thread: `callout.barrier_wait()`
-    waits for its end. Each execution of the loop has a new bar.
+    As a decorator it takes the body of `jax.lax.scan`, `fori_loop`, `while_loop` or `map`. The loop computes the same
+    results, and the bar adds almost nothing to the cost of a step. tqdm draws the bar on the delivery thread;
+    `callout.barrier_wait()` waits until the bar has ended. Each execution of the loop has a new bar.
 
     Args:
-        iterable_or_n: the number of steps; or an iterable, which `for` goes over, or whose length is meant. None: a scan
-            and a `fori_loop` with constant bounds know it themselves, the bar of other loops has no total.
+        iterable_or_n: the number of steps; or an iterable to go over with `for`, or whose length is the number of
+            steps. None: a scan and a `fori_loop` with constant bounds give the number themselves; bars of other loops
+            have no total.
         desc: the text in front of the bar.
         print_rate: steps between updates. None: as often as tqdm draws.
         tqdm_type: "auto", "std" for a terminal, "notebook".
-        devices: where several devices run the loop in shard_map or pmap: "each" has a bar, or one shows their "sum".
-        only_process: the process that draws, where there are several; None: all.
-        **fields_and_tqdm: a callable is a field of the bar: it gets what the body returns, and returns a scalar, which is
-            shown behind the bar. All others are arguments of `tqdm.tqdm`.
+        devices: if several devices run the loop in shard_map or pmap: "each" device has a bar, or one bar shows the
+            "sum".
+        only_process: the index of the process that draws the bar; None: every process draws.
+        **fields_and_tqdm: a callable is a field of the bar: it gets the body's result, and returns a scalar, which is
+            shown behind the bar. All other values are arguments of `tqdm.tqdm`.
 
     Returns:
-        A decorator, which is also an iterable if it was given one.
+        A decorator, which is also an iterable if `iterable_or_n` is one.
 
     Raises:
         ValueError: an argument has a value that it cannot have.
@@ -227,7 +230,7 @@ def progress(
     return Progress(iterable, settings, fields)
 
 
-# jax-tqdm decides these itself.
+# jax-tqdm ignores these arguments and chooses the values itself.
 _DROPPED = ("total", "mininterval", "maxinterval", "miniters")
 
 
@@ -244,7 +247,7 @@ def _settings(where: str, n: int, print_rate: int | None, tqdm_type: str, tqdm: 
 
 
 def scan_tqdm(n: int, print_rate: int | None = None, tqdm_type: str = "auto", **kwargs: Any) -> Callable[[F], F]:
-    """Draws a progress bar for the body of a `jax.lax.scan`; jax-tqdm's.
+    """Draws a progress bar for the body of a `jax.lax.scan`, with the arguments of jax-tqdm's `scan_tqdm`.
 
     Args:
         n: the number of steps.
@@ -274,7 +277,7 @@ def scan_tqdm(n: int, print_rate: int | None = None, tqdm_type: str = "auto", **
 
 
 def loop_tqdm(n: int, print_rate: int | None = None, tqdm_type: str = "auto", **kwargs: Any) -> Callable[[F], F]:
-    """Draws a progress bar for the body of a `jax.lax.fori_loop`; jax-tqdm's. Arguments and errors are those of `scan_tqdm`.
+    """Draws a progress bar for the body of a `jax.lax.fori_loop`, with the arguments of jax-tqdm's `loop_tqdm`.
 
     Args:
         n: the number of steps.

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How loops with a progress bar are compiled: JAX's lowering rules of scan and while, for loops with a marker in the body.
+"""Compiles loops with a progress bar by replacing JAX's lowering rules of scan and while for bodies with a marker.
 
     while steps are left:           while chunks are left:
       body, marker            ->      while steps are left in this chunk:
                                         body
                                       next chunk's length; message to the bars
 
-A condition around a message in each step would keep XLA from compiling a small loop into one function. So the inner loop
-has the body alone, and a step costs what it costs without a bar. Its operations are the same; XLA may fuse and vectorise
-them otherwise, so that the last bit of results differs for rare bodies.
+A condition around a message in each step would keep XLA from compiling a small loop into one function. So the inner
+loop has the body alone, and a step costs as much as without a bar. Its operations are the same, but XLA may fuse and
+vectorise them differently, so that the last bit of results differs for rare bodies.
 
-The first chunk has no steps, so that bars are there from the start. On one device, and where each device runs a loop of
-its own, a clock says how long the next chunk is; over several devices all must agree on that, so it is fixed there.
+The first chunk has no steps, so that bars appear at the start. On one device, and where each device runs a loop of its
+own, a clock determines the length of the next chunk. In a loop over several devices all must agree on the length, so it
+is fixed.
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ from ._settings import Settings
 _scan_p = jax.extend.core.primitives.scan_p
 _while_p = jax.extend.core.primitives.while_p
 
-_UPDATES = 1000  # of a loop of known length that has no clock
-_MOST_STEPS = 2**31 - 1  # in a chunk: the inner loop counts them in an int32
-_MOST_UNTIMED = 64  # steps in a chunk of one of unknown length
+_UPDATES = 1000  # of a loop that has a known length and no clock
+_MOST_STEPS = 2**31 - 1  # in a chunk, because the inner loop counts them in an int32
+_MOST_UNTIMED = 64  # steps in a chunk of a loop of unknown length without a clock
 
 
 def _lower_scan(original: Any, ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Any:
-    """Tells the markers about their scan. JAX's rule makes a while loop of it, which has the markers then."""
+    """Adds the scan's length to the markers, then lowers the scan by JAX's rule to a while loop that has the markers."""
     if not has_marks(params["jaxpr"]):
         return NotImplemented
     length, unroll = params["length"], params["unroll"]
     trips, rest = divmod(length, unroll) if unroll else (0, length)
-    is_loop = trips > 0 and (unroll == 1 or trips > 1 or rest > 0)  # else JAX writes all steps one after the other
+    is_loop = trips > 0 and (unroll == 1 or trips > 1 or rest > 0)  # otherwise JAX emits one step after the other
 
     def tell(mark: Mark) -> Mark:
-        told = dataclasses.replace(mark, length=length, reverse=params["reverse"])
-        return dataclasses.replace(told, unroll=unroll, rest=rest, is_counted=True) if is_loop else told
+        marked = dataclasses.replace(mark, length=length, reverse=params["reverse"])
+        return dataclasses.replace(marked, unroll=unroll, rest=rest, is_counted=True) if is_loop else marked
 
     params["jaxpr"] = with_marks(params["jaxpr"], tell)
     return original(ctx, *args, **params)
@@ -67,7 +68,7 @@ def _lower_while(_original: Any, ctx: mlir.LoweringRuleContext, *args: Any, **pa
 
 @dataclasses.dataclass(frozen=True)
 class _Bar:
-    """One bar of a loop, and where its marker is among the body's: with several copies of it, the last one's counts."""
+    """One bar of a loop, with the index of its marker in the body: of several copies of the marker, the last one counts."""
 
     found: Found
     index: int
@@ -80,13 +81,13 @@ class _Bar:
         return self.mark.unroll * self.mark.weight
 
     def chunk(self) -> int | None:
-        """Returns the steps of the compiled loop between two updates, if that was said."""
+        """Returns the steps of the compiled loop between two updates, if the user set print_rate."""
         rate = self.mark.settings.print_rate
         return None if rate is None else min(max(1, int(rate) // self.scale()), _MOST_STEPS)
 
 
 class _ChunkedLoop:
-    """Makes a while loop with markers the loop over its chunks."""
+    """Turns a while loop with markers into a loop over chunks."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class _ChunkedLoop:
     ):
         self.cond_jaxpr, self.body_jaxpr = cond_jaxpr, body_jaxpr
         self.num_consts = cond_nconsts, body_nconsts
-        # A condition that has effects must run once a step. It moves into the body then, as JAX's rule does it.
+        # A condition that has effects must run once in each step. So it moves into the body, like in JAX's rule.
         self.carries_predicate = bool(cond_jaxpr.effects)
         self.counter = find_counter(cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts)
         self.pred_ndim = len(cond_jaxpr.out_avals[0].shape)
@@ -115,7 +116,7 @@ class _ChunkedLoop:
         self.chunk, self.interval_us = self._plan(is_alone=devices == 1)
 
     def _plan(self, is_alone: bool) -> tuple[int, int]:
-        """Returns (steps in a chunk, or 0; what a chunk should take, or 0). Both 0: it grows by itself."""
+        """Returns (steps in a chunk, or 0; microseconds that a chunk should take, or 0). If both are 0, chunks grow."""
         fixed = [chunk for bar in self.bars if (chunk := bar.chunk()) is not None]
         if fixed:
             return min(fixed), 0
@@ -125,7 +126,7 @@ class _ChunkedLoop:
         return (0 if length is None else max(1, length // self.bars[0].mark.unroll // _UPDATES)), 0
 
     def run(self, *args: Any) -> list[Any]:
-        """Returns the loop, as a function to trace."""
+        """Computes the loop's results; a function to trace."""
         num_cond, num_body = self.num_consts
         self.cond_consts, self.body_consts = args[:num_cond], args[num_cond : num_cond + num_body]
         try:
@@ -138,7 +139,7 @@ class _ChunkedLoop:
         state = np.array([0] * CLOCK_CHUNK + [self.chunk or 1], np.uint32)
         if self.has_clock:
             state = ask_clock(state, 0)
-        going = lax.bitwise_or(self._any(pred), np.True_)  # also without steps, the bar is shown and ended
+        going = lax.bitwise_or(self._any(pred), np.True_)  # the bar of a loop without steps is shown and ended, too
         kept = pred if self.carries_predicate else ()
         fields = [[_zeros(aval) for aval in self._shown_avals(bar)] for bar in self.bars]
         lanes = lax.convert_element_type(pred, np.int32) if self.has_lanes else ()
@@ -154,7 +155,7 @@ class _ChunkedLoop:
         return lax.reduce_or(pred, tuple(range(pred.ndim))) if self.pred_ndim else pred
 
     def _chunk(self, carry: Any) -> Any:
-        """Makes one turn of the outer loop."""
+        """Traces one iteration of the outer loop."""
         _, is_first, state, kept, lanes, values, fields = carry
         limit = lax.convert_element_type(lax.select(is_first, np.uint32(0), state[CLOCK_CHUNK]), np.int32)
 
@@ -184,7 +185,7 @@ class _ChunkedLoop:
         return going, lax.full_like(is_first, False), state, kept, made, values, fields
 
     def _step(self, inner: Any) -> Any:
-        """Makes one turn of the inner loop."""
+        """Traces one iteration of the inner loop."""
         count, pred, lanes, values, fields = inner
         if self.pred_ndim and not self.carries_predicate:
             pred = self._predicate(values)
@@ -202,12 +203,12 @@ class _ChunkedLoop:
         return () if self.counter else count + np.int32(1), kept, lanes, outs, shown
 
     def _fixed_ids(self, bar: _Bar) -> int | None:
-        """Returns the place among the body's arguments of a bar's ids, which are there before the first step."""
+        """Returns the index of a bar's ids among the body's arguments, if the ids are known before the first step."""
         found = bar.found
         return bar.mark.split(found.arguments)[0]
 
     def _recipes(self, bar: _Bar) -> list[Recipe | None]:
-        """Finds the recipe of each field, where it need not be made in the inner loop."""
+        """Returns each field's recipe, or None if the inner loop must compute the field."""
 
         def is_there(recipe: Recipe | None) -> bool:
             kinds = {source[0] for source in recipe.sources.values()} if recipe else set()
@@ -216,14 +217,14 @@ class _ChunkedLoop:
         return [recipe if is_there(recipe) else None for recipe in bar.mark.split(bar.found.recipes)[1]]
 
     def _has_rows(self, bar: _Bar) -> bool:
-        """Returns True if a row of what is carried belongs to each turn of a scan."""
+        """Returns True if each iteration of a scan writes one row of the carried arrays."""
         return self.counter is not None and bar.mark.is_counted
 
     def _shown_avals(self, bar: _Bar) -> list[Any]:
         return self._shown_operands(bar, bar.found.avals)
 
     def _shown_operands(self, bar: _Bar, operands: Sequence[Any]) -> list[Any]:
-        """Returns what the inner loop passes out of a bar's operands."""
+        """Returns the operands of a bar that the inner loop must return."""
         ids, fields = bar.mark.split(operands)
         fields = [field for field, recipe in zip(fields, self._recipes(bar), strict=True) if recipe is None]
         return fields if ids is None or self._fixed_ids(bar) is not None else [ids, *fields]
@@ -263,7 +264,7 @@ def _one(like: Any) -> Any:
 
 
 def _where(pred: Any, new: Any, old: Any) -> Any:
-    """Chooses lane by lane. What has no lanes, such as the mean over them, is taken as it comes."""
+    """Selects `new` or `old` in each lane. A value without lanes, such as a mean over lanes, is always `new`."""
     if new.shape[: pred.ndim] != pred.shape:
         return new
     wide = lax.broadcast_in_dim(pred, new.shape, range(pred.ndim)) if pred.ndim < new.ndim else pred
@@ -275,14 +276,14 @@ def _zeros(aval: Any) -> Any:
 
 
 def _grown(state: Any, is_first: Any) -> Any:
-    """Returns chunks of 1, 2, 4, ... steps, where no clock can be asked."""
+    """Returns the state with chunks of 1, 2, 4, ... steps, for loops without a clock."""
     chunk = state[CLOCK_CHUNK]
     grown = lax.min(chunk * np.uint32(2), np.uint32(_MOST_UNTIMED))
     return state.at[CLOCK_CHUNK].set(lax.select(is_first, chunk, grown))
 
 
 def hooked() -> list[Place]:
-    """Names JAX's rules. Loops without a marker get those."""
+    """Returns the places of JAX's rules that are replaced. Loops without a marker still use JAX's rules."""
     rules = _jax_compat.lowering_rules()
     if rules is None:
         return []

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decorated body binds a primitive once a step. Its operands are what a bar shows; it has no results.
+"""The marker: a primitive that a decorated body binds once in each step. Its operands are the fields of a bar.
 
-Loops with a marker in their body are compiled by _loops.py, which takes it out. Where it cannot (under a cond), the marker
-is compiled as what it is: a message each time it is reached, which is slower.
+_loops.py compiles loops with a marker in their body, and removes the marker. Where this is impossible (under a cond),
+the marker is compiled to a message each time that the program reaches it, which is slower.
 
-The first operand is not shown. It is a value that the step depends on: JAX moves what depends on nothing out of loops that
-it differentiates.
+The first operand is not shown. It is a value that the step depends on, because JAX moves equations that depend on
+nothing out of loops that it differentiates.
 
-A loop asks a clock between its chunks of steps, by a primitive too; see src/sinks/progress_bar.h.
+Between chunks of steps, a loop asks a clock by a second primitive; see src/sinks/progress_bar.h.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import jax.extend.core
 import numpy as np
 from jax.interpreters import ad, batching, mlir
 
-from .. import _ext, _jax_compat
+from .. import _jax_compat
 from .._primitives import context, effects, lowering
 from .._primitives.call import lower_call
 from .._primitives.eager import check_usable, to_hosts
@@ -29,7 +29,7 @@ from .._primitives.site import Site
 from .._primitives.tap import no_transforms, tap_p
 from .._targets.target import NamedTarget
 from ._bars import REST, SINGLE, Loop
-from ._carried import LoopTarget
+from ._embedded import LoopTarget
 from ._settings import Settings
 
 # (head, ids, lanes, fields): head is u32[10], the eight words of the clock's state, the steps, the flags.
@@ -38,24 +38,24 @@ HEAD_SIZE = 10
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """Is the marker's parameter."""
+    """The marker's parameter."""
 
     settings: Settings
     names: tuple[str, ...]
     has_ids: bool
-    weight: int = 1  # lanes of a vmap inside the loop: a step of `map` with a batch_size
-    is_batch: bool = False  # under such a vmap, which may have one lane
-    # Of the scan that it is in, once known:
+    weight: int = 1  # lanes of a vmap inside the loop, as in a step of `map` with a batch_size
+    is_batch: bool = False  # True under such a vmap, even if it has one lane
+    # The parameters of the scan around the marker, once known:
     length: int | None = None
     unroll: int = 1
     reverse: bool = False
     rest: int = 0  # steps behind the compiled loop
-    is_counted: bool = False  # by the compiled loop, those behind it too
+    is_counted: bool = False  # True if the compiled loop also counts the steps behind it
 
     def new_loop(self, scale: int = 1, rest: int = 0, parts: int = 1) -> Loop:
-        """Returns how its messages are read. The scan tells the total where the user did not."""
+        """Returns the loop that reads the messages. Its total is the scan's length unless the user gave one."""
         total = self.settings.total
-        if total is None and isinstance(self.length, int):  # one that is symbolic is known when the program runs
+        if total is None and isinstance(self.length, int):  # a symbolic length is known only when the program runs
             total = self.length * self.weight
         return Loop(
             self.settings, self.names, total=total, scale=scale, rest=rest, parts=parts, is_mapped=self.weight > 1
@@ -72,7 +72,7 @@ mark_p.multiple_results = True
 
 
 def has_marks(eqn_or_jaxpr: Any) -> bool:
-    """Returns True where a marker is inside."""
+    """Returns True if a marker is inside."""
     return any(isinstance(effect, effects.ProgressEffect) for effect in eqn_or_jaxpr.effects)
 
 
@@ -84,7 +84,7 @@ def _abstract_eval(*_: Any, mark: Mark) -> tuple[list[Any], set[Any]]:
 
 @mark_p.def_impl
 def _eager(*args: Any, mark: Mark) -> list[Any]:
-    """Takes a step outside of any program: under `jax.disable_jit`, or of a loop in Python."""
+    """Counts a step outside of any program: under `jax.disable_jit`, or in a Python loop."""
     check_usable()
     ids, fields = mark.split(args)
     head = np.zeros(HEAD_SIZE, np.uint32)
@@ -95,14 +95,14 @@ def _eager(*args: Any, mark: Mark) -> list[Any]:
 
 
 def _kind(mark: Mark) -> int:
-    """Returns what a step that stands for itself is. That of a vmap is what is left over of a `map` with a batch_size."""
+    """Returns the flag of a single step: REST under a vmap, because it is the remainder of a `map` with a batch_size."""
     return REST if mark.is_batch else SINGLE
 
 
 def _batch(args: Sequence[Any], dims: Sequence[Any], *, mark: Mark) -> tuple[Any, Any]:
     ids, fields = mark.split(range(len(args)))
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
-    # With a bar for each lane, every field has each lane's value.
+    # If each lane has a bar, every field must have a value for each lane.
     spread = ids is not None and (dims[ids] is not None or args[ids].ndim > 0)
     values = list(args)
     for index in [*fields, *(() if ids is None else (ids,))]:
@@ -124,7 +124,7 @@ ad.primitive_jvps[mark_p] = _jvp
 
 
 def _transpose(_: Sequence[Any], *args: Any, mark: Mark) -> Sequence[Any]:
-    """The way back of a linear loop has no bar."""
+    """Drops the marker: the backward pass of a linear loop has no bar."""
     del mark
     return [None] * len(args)
 
@@ -133,23 +133,23 @@ ad.primitive_transposes[mark_p] = _transpose
 
 
 def _partial_eval(_: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[bool], eqn: Any) -> Any:
-    """Remat shows a step in the forward pass only."""
+    """Keeps the marker in the forward pass only, so that remat shows each step once."""
     if not any(unknown_in):
         return eqn, None, [], [], []
     ready = zip(eqn.invars, instantiated_in, strict=True)
     return None, eqn, [], [], [var for var, known in ready if not known and _jax_compat.is_variable(var)]
 
 
-_jax_compat.register_remat_rule(mark_p, _partial_eval)
+_jax_compat.register_remat_rule(mark_p, _partial_eval, lambda *_: [])
 
 
 def has_clock(ctx: mlir.LoweringRuleContext) -> bool:
-    """Tells whether each device runs on its own what is lowered, and can ask the clock which execution it is."""
+    """Returns whether each device runs the lowered code on its own, and can ask the clock."""
     return context.num_devices(ctx) < 2 and not context.automatic_axes(ctx)
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *args: Any, mark: Mark) -> Sequence[Any]:
-    """Lowers a marker that is still there: it sends a message each time. Those behind an unrolled scan are counted by it."""
+    """Lowers a marker that was not removed to a message. The loop already counts markers behind an unrolled scan."""
     if mark.is_counted:
         return []
 
@@ -183,14 +183,14 @@ def send(loop: Loop, head: Any, ids: Any, lanes: Any, fields: Sequence[Any]) -> 
 
 
 CLOCK_STATE = jax.core.ShapedArray((8,), np.dtype(np.uint32))
-CLOCK_CHUNK = 7  # the place in the state of the number of steps
+CLOCK_CHUNK = 7  # the index of the number of steps in the state
 
 clock_p = jax.extend.core.Primitive("callout_progress_clock")
-_CLOCK = NamedTarget(_ext.progress_clock_name)
+_CLOCK = NamedTarget("progress_clock:")
 
 
 def ask_clock(state: Any, interval_us: int) -> Any:
-    """Returns the state after a chunk of steps, with the number of steps of the next one. `interval_us`: 0 leaves that."""
+    """Returns the state after a chunk, with the length of the next chunk. `interval_us`: 0 leaves the length unchanged."""
     return clock_p.bind(state, np.uint32(interval_us))
 
 
@@ -200,7 +200,7 @@ def _clock_abstract_eval(*_: Any) -> Any:
 
 
 def _lower_clock(ctx: mlir.LoweringRuleContext, *args: Any) -> list[Any]:
-    # A side effect: two loops must not share one answer.
+    # The call has a side effect, so that XLA does not merge the calls of two loops.
     return lower_call(ctx, args, "callout.progress", _CLOCK, ordered=False, has_side_effect=True)
 
 

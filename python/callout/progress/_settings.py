@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a progress bar was told. Checked where the user wrote it, not when the bar is drawn."""
+"""The settings of a progress bar. They are checked in the user's call, not when the bar is drawn."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _MOST_US = 2**32 - 1  # programs pass it as a uint32
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Settings:
-    """One bar of the user's code; each execution of its loop shows it anew."""
+    """The settings of one bar in the user's code. Each execution of the loop shows a new bar."""
 
-    where: str  # what errors call it
+    where: str  # the bar's name in errors
     total: int | None
-    print_rate: int | None  # steps between updates; None: by time
+    print_rate: int | None  # steps between updates; None: updates at time intervals
     tqdm_type: str
     devices: str
     only_process: int | None
     tqdm: Mapping[str, Any]  # arguments of tqdm
 
-    early_rests: list[int] = dataclasses.field(default_factory=list, repr=False)  # for _bars.py, with its lock
+    early_rests: list[int] = dataclasses.field(default_factory=list, repr=False)  # _bars.py uses this under its lock
     _eager: list[Any] = dataclasses.field(default_factory=list, repr=False)
 
     def eager_loop(self, make: Callable[[], Any]) -> Any:
-        """Returns one object for the steps that are not compiled, for as long as this lives."""
+        """Returns the object for steps that are not compiled, and makes it at the first call."""
         if not self._eager:
             self._eager.append(make())
         return self._eager[0]
 
     def interval_us(self) -> int:
-        """Returns what a chunk of steps should take, where there is no print_rate: two for each time that tqdm may draw."""
+        """Returns the microseconds that a chunk should take without print_rate: half of tqdm's drawing interval."""
         return int(min(max(float(self.tqdm.get("mininterval", 0.1)) / 2 * 1e6, 1), _MOST_US))
 
 
@@ -63,7 +63,7 @@ def tqdm_class(tqdm_type: str) -> Any:
 
 @functools.cache
 def loop_class(tqdm_type: str) -> Any:
-    """Makes a `tqdm_class` for loops in programs. These need no thread that watches them, which may not start at exit."""
+    """Makes a `tqdm_class` for loops in programs, without tqdm's monitor thread, which cannot start at exit."""
     return type("tqdm", (tqdm_class(tqdm_type),), {"monitor_interval": 0})
 
 
@@ -76,7 +76,7 @@ def _tqdm_arguments() -> frozenset[str]:
 
 
 def check_total(where: str, n: Any) -> int:
-    """Returns a number of steps. TypeError if it is none at all, ValueError if it cannot be one."""
+    """Returns a number of steps. Raises TypeError if `n` is no number, ValueError if it is out of range."""
     n = whole(n)
     if isinstance(n, str):
         raise TypeError(f"{where}: the first argument must be the number of steps, got {n!r}; a text goes to desc=")
@@ -88,7 +88,7 @@ def check_total(where: str, n: Any) -> int:
 
 
 def whole(value: Any) -> Any:
-    """Returns a float that is a whole number as an int, as jax-tqdm takes them. Anything else as it is."""
+    """Converts a float that is a whole number to an int, like jax-tqdm. Returns other values unchanged."""
     is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
     return int(value) if is_whole else value
 
@@ -128,7 +128,7 @@ def make_settings(
     only_process: int | None = 0,
     tqdm: Mapping[str, Any],
 ) -> Settings:
-    """Raises ValueError for values that cannot be, TypeError for arguments that tqdm does not have."""
+    """Makes the settings. Raises ValueError for invalid values, TypeError for arguments that tqdm does not have."""
     if tqdm_type not in _TQDM_TYPES:
         raise ValueError(f"{where}: tqdm_type must be one of {list(_TQDM_TYPES)}, got {tqdm_type!r}")
     if devices not in _DEVICES:
@@ -139,6 +139,6 @@ def make_settings(
     if print_rate is not None and total is not None and print_rate > max(total, 1):
         raise ValueError(f"{where}: print_rate must not exceed the number of steps {total}, got {print_rate}")
     _check_tqdm(where, tqdm)
-    # Now, and not with the first bar: at exit its semaphore would be made behind multiprocessing's clean-up.
+    # Make the lock now, not with the first bar: at exit its semaphore would be made after multiprocessing's clean-up.
     loop_class(tqdm_type).get_lock()
     return Settings(where, total, print_rate, tqdm_type, devices, only_process, dict(tqdm))

@@ -14,7 +14,7 @@ from typing import Any, Literal, Unpack
 
 from .. import _ext
 from .._base.public_modules import publish
-from .._targets.sink import Sink
+from .._targets.sink_arguments import FunctionSink
 from ._arrays import Arrow, Npy, Zarr
 from ._native_sink import FileSink, NativeSink, Path, RotatedFileOptions, close
 from ._statistics import Histogram, Statistics, Summary
@@ -43,10 +43,10 @@ _MOST_ELEMENTS = 64  # kMaxCsvElements of the core
 
 
 class Null(NativeSink):
-    """Takes and forgets.
+    """Discards its records: for measurements and tests.
 
     Args:
-        name: what errors and counters call it.
+        name: the sink's name in errors and counters.
 
     Example:
         >>> sink = callout.sinks.Null()
@@ -59,9 +59,12 @@ class Null(NativeSink):
 
 
 class Print(NativeSink):
-    """Writes a line a record to standard output: in a format, or "name: value" ("leaf=value" for a value of several leaves).
+    """Writes one line for each record to standard output: "name: value", or what `format` describes.
 
-    Lines are written at the end of each batch, past Python's `sys.stdout`: flush that before mixing the two.
+    A value of several leaves is written as "leaf=value".
+
+    Lines are written at the end of each batch, and bypass Python's `sys.stdout`: flush `sys.stdout` before mixing the
+    two.
 
     Example:
         >>> file = open("out.txt", "w")
@@ -74,7 +77,7 @@ class Print(NativeSink):
 
     def __init__(
         self,
-        format: str | None = None,  # noqa: A002 - what str.format calls it
+        format: str | None = None,  # noqa: A002 - the word of str.format
         *,
         update: bool = False,
         color: bool | Literal["auto"] = "auto",
@@ -85,11 +88,11 @@ class Print(NativeSink):
 
         Args:
             format: as for `str.format`: "step {step:>6} loss {loss:.4f}". Fields are the value's leaves by name ({a.b}) or
-                place ({}, {0}), {value}, and of the record {name}, {step}, {device}, {run}, {seq} and {time}. Numbers take
-                Python's specifications, arrays take them for their elements, {time} takes those of strftime.
-            update: on a terminal, write each record over the one before. Elsewhere it is a line a record.
+                place ({}, {0}), {value}, and of the record {name}, {step}, {device}, {run}, {seq} and {time}. Numbers
+                take Python's specifications, arrays apply them to their elements, and {time} takes strftime's.
+            update: on a terminal, write each record over the one before. Elsewhere each record has a line.
             color: "auto" is for terminals, if a format or `update` is given and neither NO_COLOR nor TERM=dumb is set.
-            name: what counters call it, and the name of taps without one.
+            name: the sink's name in counters, and the name of taps that have none.
             fd: a file descriptor that stays open while the sink is used; -1 for standard output.
 
         Raises:
@@ -110,7 +113,9 @@ class Print(NativeSink):
             fd=None if descriptor < 0 else descriptor,
         )
 
-    def _told(self) -> list[str]:
+    _SHAPES = ("_format",)
+
+    def _shown(self) -> list[str]:
         return [] if self._format is None else [repr(self._format)]
 
     def _callout_check(self, sent: Any) -> None:
@@ -118,16 +123,17 @@ class Print(NativeSink):
             _check_format(self._format, sent.names, sent.dtypes)
 
 
-@functools.lru_cache(maxsize=1024)  # an eager tap in a loop asks every time
+@functools.lru_cache(maxsize=1024)  # an eager tap in a loop checks its format every time
 def _check_format(fmt: str, leaves: tuple[str, ...], dtypes: tuple[str, ...]) -> None:
     _ext.check_print_format(fmt, leaves, dtypes)
 
 
 class JsonLines(FileSink):
-    """Writes a JSON object a line to a file: {"name", "device", "run", "seq", "time", and the value}.
+    """Writes one JSON object for each record to a file: {"name", "device", "run", "seq", "time", and the value}.
 
-    A value of several leaves has them under their names ("loss": 0.5), a single array is "value". NaN and infinities are the
-    strings "NaN", "Infinity", "-Infinity", since JSON has no numbers for them. Lines are written at the end of each batch.
+    The leaves of a value stand under their names ("loss": 0.5), a single array under "value". NaN and infinities are
+    the strings "NaN", "Infinity", "-Infinity", since JSON has no numbers for them. Lines are written at the end of each
+    batch.
 
     Example:
         >>> sink = callout.sinks.JsonLines("run.jsonl")
@@ -156,11 +162,11 @@ class JsonLines(FileSink):
 
 
 class Csv(FileSink):
-    """Writes a line a record to a CSV file, as `pandas.read_csv` takes them.
+    """Writes one line for each record to a CSV file, which `pandas.read_csv` reads.
 
     The columns are name, step, device, time and the leaves of the first record: "loss" for a scalar, "x.0", "x.1" for an
-    array of up to 64 elements, "value" for a single array. A record without one of them has an empty cell; one with another
-    leaf is an error at the next barrier.
+    array of up to 64 elements, "value" for a single array. A record without one of these leaves has an empty cell; a
+    record with another leaf is an error at the next barrier.
 
     Example:
         >>> sink = callout.sinks.Csv("run.csv", columns=["step", "loss"])
@@ -177,8 +183,8 @@ class Csv(FileSink):
 
         Args:
             path: created if missing. "{process}" in it becomes `jax.process_index()`.
-            columns: these, in this order: "name", "step", "device", "run", "seq", "time" and leaves. Other leaves are left
-                out then.
+            columns: the columns in their order: "name", "step", "device", "run", "seq", "time" and leaves. Leaves that
+                are not named are then left out.
             **file: append, replace, fsync, only_process, rotate_bytes, keep and name: see `FileSink`.
 
         Raises:
@@ -198,11 +204,11 @@ class Csv(FileSink):
                 )
 
 
-class Function(Sink):
-    """Makes a Python function a sink: the same as passing the function to `tap`, for code that takes sinks.
+class Function(FunctionSink):
+    """Makes a Python function a sink, for code that takes sinks. `tap` treats the sink like the function.
 
     Args:
-        fn: gets what a tap's function gets.
+        fn: the function, with the parameters of a tap's function.
 
     Raises:
         TypeError: `fn` is not callable.
@@ -218,5 +224,11 @@ class Function(Sink):
             raise TypeError(f"callout.sinks.Function: expected a callable, got {fn!r}")
         self._callout_function = fn
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles the function, because a handle belongs to one process."""
+        return Function, (self._callout_function,)
+
     def __repr__(self) -> str:
+        if self._callout_function is None:
+            return f"Function({self._callout_leaf!r})"
         return f"Function({self._callout_function!r})"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sinks that write arrays as they are: `callout.sinks.Arrow`, `Npy` and `Zarr`."""
+"""The sinks that write arrays in binary formats: `callout.sinks.Arrow`, `Npy` and `Zarr`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from ._native_sink import FileOptions, FileSink, Path, RotatedFileOptions, at_le
 
 
 def _number_of(device: jax.Device | int, place: int) -> int:
-    """Returns what records of the device have as their own, of which each process of a GPU counts from 0."""
+    """Returns the device number that records of `device` carry. Each process counts its GPUs from 0."""
     if not hasattr(device, "process_index"):
         return int(device)
     if device.process_index == jax.process_index():
         return _jax_compat.ordinal_of(device)
-    return 2**31 - 1 - place  # another process writes its rows: no record here has it
+    return 2**31 - 1 - place  # no record here has this number: another process writes the device's rows
 
 
 _MOST_AXES = 64  # kMaxStoredRank of the core
 
 
 def _check_axes(sink: FileSink, sent: Any, *, before: int = 0, complex_parts: int = 0) -> None:
-    """Checks axes. `before`: what the file has in front of a record's. `complex_parts`: behind those of complex numbers."""
+    """Checks the rank of each leaf.
+
+    `before`: axes that the file has in front of a record's axes. `complex_parts`: axes behind those of complex numbers.
+    """
     for leaf, dtype, shape in zip(sent.names, sent.dtypes, sent.shapes, strict=True):
         axes = before + len(shape or ()) + (complex_parts if dtype.startswith("complex") else 0)
         if axes > _MOST_AXES:
@@ -36,11 +39,12 @@ def _check_axes(sink: FileSink, sent: Any, *, before: int = 0, complex_parts: in
 
 
 class Arrow(FileSink):
-    """Writes an Arrow IPC stream, a row a record, as pyarrow, pandas, polars and DuckDB read it.
+    """Writes an Arrow IPC stream with one row for each record; pyarrow, pandas, polars and DuckDB read it.
 
     The columns are name, step, device, process, time and the leaves of the first record: numbers for scalars, tensors
-    (`arrow.fixed_shape_tensor`) for arrays, "value" for a single array. A record without one of them has a null; one with
-    another leaf, type or shape is an error at the next barrier. Each batch of records is one of the file.
+    (`arrow.fixed_shape_tensor`) for arrays, "value" for a single array. A record without one of these leaves has a
+    null; a record with another leaf, type or shape is an error at the next barrier. Each batch of records becomes one
+    record batch of the file.
 
     Example:
         >>> sink = callout.sinks.Arrow("run.arrow")
@@ -59,7 +63,8 @@ class Arrow(FileSink):
             **file: append, replace, fsync, only_process, rotate_bytes, keep and name: see `FileSink`.
 
         Raises:
-            RegistrationError: the file cannot be opened, is being written already, or is no stream of such a sink.
+            RegistrationError: the file cannot be opened, is being written already, or was not written by an `Arrow`
+                sink.
         """
         self._open("arrow", path, file)
 
@@ -68,7 +73,7 @@ class Arrow(FileSink):
 
 
 class Npy(FileSink):
-    """Writes an array with a row a record to a ".npy" file, which `numpy.load` reads at any time, with `mmap_mode` too.
+    """Writes one row for each record to a ".npy" file, which `numpy.load` reads at any time, even with `mmap_mode`.
 
     The value is a single array, or a pytree of one; with "{leaf}" in the path each leaf has a file. All records have one
     type and shape, and come from one device.
@@ -82,12 +87,13 @@ class Npy(FileSink):
     """
 
     def __init__(self, path: Path, **file: Unpack[FileOptions]):
-        """Opens the file, which no other sink or process may be writing; with "{leaf}" each at its first record.
+        """Opens the file, which no other sink or process may be writing. With "{leaf}", a file opens at its first record.
 
         Args:
             path: created if missing, emptied unless `append`. "{leaf}" in it becomes the leaf's name, "{process}"
                 `jax.process_index()`.
-            **file: replace, fsync, only_process and name: see `FileSink`; append: go on behind the rows that the file holds.
+            **file: replace, fsync, only_process and name: see `FileSink`; append: add rows behind those that the file
+                holds.
 
         Raises:
             RegistrationError: the file cannot be opened, is being written already, or holds another array.
@@ -99,11 +105,11 @@ class Npy(FileSink):
 
 
 class Zarr(FileSink):
-    """Writes a Zarr store of version 3: an array a leaf that grows by a row a record, in chunks along that first axis.
+    """Writes a Zarr store of version 3. Each leaf has an array, which grows along its first axis by a row a record.
 
-    The array is called by the tap's name, "name/leaf" for a value of several leaves. Zarr and TensorStore read it while
-    it grows. Shards (`sharding="local"`) are written to their places in the whole; other records of several devices
-    need `devices`.
+    The array has the tap's name, or "name/leaf" for a value of several leaves. Zarr and TensorStore read the array
+    while it grows. Shards (`sharding="local"`) are written to their places in the whole array; other records of several
+    devices need `devices`.
 
     Example:
         >>> sink = callout.sinks.Zarr("run.zarr")
@@ -129,13 +135,14 @@ class Zarr(FileSink):
         Args:
             path: the folder, created if missing; arrays in it are removed unless `append`. "{process}" in it becomes
                 `jax.process_index()`.
-            rows: as many from the beginning on. Those that are not written are 0; the array's attribute `rows` has how
-                many are.
-            chunk_rows: rows of a chunk, which is a file; by default 4 MiB of them.
-            devices: which devices send records, in the order of a second axis; numbers are those of this process's records.
+            rows: the array has so many rows from the beginning on. Rows that are not written are 0; the array's
+                attribute `rows` holds the number of rows that are written.
+            chunk_rows: rows of a chunk, which is a file; by default as many as fit in 4 MiB.
+            devices: the devices that send records, in the order of a second axis; a number is the one in this process's
+                records.
             shared: other processes write the rows of other devices or shards of the same store; needs `append`.
-            **file: replace, fsync, only_process and name, which is also that of taps without one: see `FileSink`; append:
-                keep the arrays that are there, and go on behind their rows.
+            **file: replace, fsync, only_process and name, which also names taps that have none: see `FileSink`; append:
+                keep the arrays that exist, and add rows behind theirs.
 
         Raises:
             RegistrationError: the store cannot be opened, or is being written already.
@@ -152,6 +159,8 @@ class Zarr(FileSink):
             devices=[_number_of(device, place) for place, device in enumerate(devices or ())],
             shared=bool(shared),
         )
+
+    _SHAPES = ("_axes_before",)
 
     def _callout_check(self, sent: Any) -> None:
         _check_axes(self, sent, before=self._axes_before)

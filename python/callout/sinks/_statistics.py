@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Statistics` and `Histogram` of `callout.sinks` count what taps send, and a `Summary` has the counts of one leaf."""
+"""`callout.sinks.Statistics` and `Histogram` compute statistics of tapped values; a `Summary` holds those of one leaf."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ DEFAULT_BINS = 30
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Summary:
-    """What a sink has counted of one leaf of a tap's value, at one moment.
+    """Holds the statistics of one leaf of a tap's value at one moment.
 
-    All numbers are of the finite elements, except the counters that name others. Complex numbers count with their magnitude,
-    booleans as 0 and 1, integers of 64 bits rounded to float64.
+    All numbers are computed from the finite elements, except the counters of other elements. Complex numbers enter by
+    their magnitude, booleans as 0 and 1, integers of 64 bits rounded to float64.
     """
 
     records: int  #: How often the tap sent the leaf.
     count: int  #: Finite elements.
-    mean: float  #: NaN without elements; so are `std`, `variance`, `min` and `max`.
-    std: float  #: Of the population (`ddof=0`), as `numpy.std`.
+    mean: float  #: NaN without elements, like `std`, `variance`, `min` and `max`.
+    std: float  #: The population's (`ddof=0`), like `numpy.std`.
     variance: float
     min: float
     max: float
@@ -45,7 +45,7 @@ class Summary:
 
     @property
     def relative_error(self) -> float:
-        """A quantile is off by at most this part of itself. ValueError if no quantiles are kept."""
+        """Returns the largest relative error of a quantile. Raises ValueError if no quantiles are kept."""
         return self._leaf.relative_error
 
     @overload
@@ -72,12 +72,12 @@ class Summary:
         """Computes what `numpy.histogram` does: (counts, edges).
 
         Args:
-            bins: how many, between the least and the largest element; or their edges. By default those that the sink was
-                told, which were counted exactly as the elements came; others are estimated from the quantiles: an element
-                that is closer to an edge than twice the relative error may count on the other side of it.
+            bins: the number of bins between the least and the largest element; or their edges. By default the sink's
+                own bins, whose counts are exact. Counts of other bins are estimated from the quantiles: an element that
+                is closer to an edge than twice the relative error may count on the other side of the edge.
 
         Raises:
-            ValueError: bad bins, or bins that the sink was not told where no quantiles are kept.
+            ValueError: bad bins, or bins other than the sink's own while no quantiles are kept.
         """
         counts, edges = self._leaf.bin_counts, self._leaf.bin_edges
         if bins is None and counts is not None:
@@ -93,10 +93,10 @@ class Summary:
         return (self.min, self.max) if self.min < self.max else (self.min - 0.5, self.max + 0.5)
 
     def merge(self, other: Summary) -> Summary:
-        """Returns both together, as if one sink had counted them.
+        """Returns the summary of both, as if one sink had received all of their records.
 
         Raises:
-            ValueError: they are of sinks that keep different things.
+            ValueError: the sinks of the two keep different statistics.
         """
         return summary_of(self._leaf.merged(other._leaf), self._bins)
 
@@ -115,7 +115,7 @@ def summary_of(leaf: _ext.LeafStatistics, bins: int) -> Summary:
 
 
 def edges_of(bins: Any, limits: tuple[float, float]) -> np.ndarray:
-    """Returns the edges of `bins` equal bins in `limits`, or `bins` itself if it is edges. ValueError for other bins."""
+    """Returns the edges of `bins` equal bins in `limits`, or `bins` if it holds edges. Raises ValueError for bad bins."""
     if np.ndim(bins) == 0:
         if isinstance(bins, bool) or not hasattr(bins, "__index__") or bins < 1:
             raise ValueError(f"callout.sinks: bins must be a number of at least 1, or edges, got {bins!r}")
@@ -127,7 +127,7 @@ def edges_of(bins: Any, limits: tuple[float, float]) -> np.ndarray:
 
 
 def _keys(leaves: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Returns the key of each (tap, leaf). One that another leaf has already is written as ("a", "b.c")."""
+    """Returns the key of each (tap, leaf). A key that another leaf already has is written as ("a", "b.c")."""
     keys: dict[str, tuple[str, str]] = {}
     for tap, leaf in leaves:
         key = f"{tap}.{leaf}" if leaf else tap
@@ -136,17 +136,17 @@ def _keys(leaves: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
 
 
 class Statistics(NativeSink):
-    """Counts what taps send, and says at any time what it has counted: mean, variance, extremes, NaNs, infinities, zeros.
+    """Computes mean, variance, extremes and counts of NaNs, infinities and zeros, readable at any time.
 
-    Each leaf of each tap is counted for itself, under the tap's name, and the leaf's behind a "." if the value has several:
-    `stats["loss"]`, `stats["train.loss"]`. Reading never stops the program, and what is read is of whole records; call
-    `callout.barrier_wait()` before to have everything that was sent until then. Thread-safe.
+    Each leaf of each tap has statistics of its own, under the tap's name, followed by "." and the leaf's name if the
+    value has several leaves: `stats["loss"]`, `stats["train.loss"]`. Reading never stops the program, and sees whole
+    records; call `callout.barrier_wait()` first to include everything that was sent before. Thread-safe.
 
     Args:
-        name: what errors and counters call it.
+        name: the sink's name in errors and counters.
 
     Raises:
-        KeyError: (from `[]`) nothing was counted under that name.
+        KeyError: (from `[]`) no record came under this name.
 
     Example:
         >>> sink = callout.sinks.Statistics()
@@ -156,20 +156,20 @@ class Statistics(NativeSink):
     """
 
     def __init__(self, *, name: str = "statistics"):
-        """Makes a sink. `name`: what `callout.stats()` calls it, and the key of taps without a name."""
+        """Makes a sink. `name`: the sink's name in `callout.stats()`, and the key of taps without a name."""
         self._name = name
         self._bins = DEFAULT_BINS
         self._make("statistics", name)
 
     def snapshot(self) -> dict[str, Summary]:
-        """Returns everything, at one moment."""
-        leaves = dict(_ext.statistics_snapshot(self._callout_callback))
+        """Returns all summaries at one moment, by their keys."""
+        leaves = dict(_ext.statistics_snapshot(self._core_here("snapshot")))
         return {key: summary_of(leaves[leaf], self._bins) for key, leaf in _keys(list(leaves)).items()}
 
     def __getitem__(self, key: str) -> Summary:
-        """Returns one leaf's summary. KeyError, with the keys that there are, if nothing came of it."""
-        found = _keys(_ext.statistics_keys(self._callout_callback))
-        leaf = _ext.statistics_of(self._callout_callback, *found[key]) if key in found else None
+        """Returns one leaf's summary. Raises KeyError, with the keys that exist, if no record had the leaf."""
+        found = _keys(_ext.statistics_keys(self._core_here("keys")))
+        leaf = _ext.statistics_of(self._core_here("keys"), *found[key]) if key in found else None
         if leaf is None:
             raise KeyError(f"callout: nothing was counted under {key!r}; there is {sorted(found)}")
         return summary_of(leaf, self._bins)
@@ -178,13 +178,15 @@ class Statistics(NativeSink):
         return key in list(self)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_keys(_ext.statistics_keys(self._callout_callback)))
+        return iter(_keys(_ext.statistics_keys(self._core_here("keys"))))
 
     def reset(self) -> None:
-        """Forgets everything."""
-        _ext.reset_statistics_sink(self._callout_callback)
+        """Drops all statistics, as if no record had come."""
+        _ext.reset_statistics_sink(self._core_here("reset"))
 
     def __repr__(self) -> str:
+        if self._callout_callback is None:
+            return super().__repr__()
         head = f"{type(self).__name__}(name={self._name!r})"
         found = self.snapshot()
         width = max(map(len, found), default=0)
@@ -192,7 +194,7 @@ class Statistics(NativeSink):
 
 
 class Histogram(Statistics):
-    """Counts as `Statistics` does, and keeps quantiles and a histogram of each leaf, in at most 64 KB and its bins.
+    """Computes what `Statistics` does, and quantiles and a histogram of each leaf, in at most 64 KB besides the bins.
 
     Quantiles need no range: they come from a sketch whose relative error is as small as the spread of the elements allows
     (`Summary.relative_error`; 0.2 to 0.8 per cent for gradients over 16 to 60 powers of two, none for small integers).
@@ -208,19 +210,19 @@ class Histogram(Statistics):
         self,
         *,
         bins: int | Sequence[float] | np.ndarray | None = None,
-        range: tuple[float, float] | None = None,  # noqa: A002 - as numpy.histogram has it
+        range: tuple[float, float] | None = None,  # noqa: A002 - the word of numpy.histogram
         quantiles: bool = True,
         name: str = "histogram",
     ):
-        """Makes a sink; the arguments say what it keeps.
+        """Makes a sink that keeps a histogram, quantiles, or both.
 
         Args:
             bins: edges, or a number of equal bins in `range`: counted exactly, as `numpy.histogram` does. A number
-                without `range` is what `Summary.histogram()` makes of the quantiles by default, between the least and the
-                largest element.
+                without `range` is the default of `Summary.histogram()`, which estimates the bins from the quantiles,
+                between the least and the largest element.
             range: (lower, upper) end of the bins; elements outside are in none.
-            quantiles: keep the sketch. Without, only given bins can be had.
-            name: what `callout.stats()` calls it, and the key of taps without a name.
+            quantiles: keep the sketch. Without the sketch, only the given bins can be read.
+            name: the sink's name in `callout.stats()`, and the key of taps without a name.
 
         Raises:
             ValueError: bad bins or range.

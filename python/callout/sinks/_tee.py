@@ -1,24 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.sinks.Tee`."""
+"""`callout.sinks.Tee` sends a tap to several targets."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import jax
 
 from .. import _ext
 from .._targets.sink import Sink, callback_of, function_of
+from .._targets.sink_arguments import ArgumentSink
 
 
 class Tee(Sink):
-    """Sends one tap to several receivers: sinks, Python functions, names of registered callbacks, other tees.
+    """Sends one tap to several targets: sinks, Python functions, names of registered callbacks, other tees.
 
-    All native sinks get one and the same record, in their order, on the native delivery thread; one that fails keeps it from
-    no other, and the next barrier raises the first error. Every function and every name is tapped for itself, after the
-    sinks, so that Python never delays them; `with_device` and its like are for the functions.
+    All native sinks share one record, and write it in their order on the native delivery thread. If one fails, the
+    others still write, and the next barrier raises the first error. Every function and every name has a tap of its own,
+    after the sinks, so that Python never delays the sinks; `with_device` and similar arguments apply to the functions
+    alone.
 
     Args:
         *sinks: sinks, Python functions, names of registered callbacks, other tees.
-        name: what errors and counters call it.
+        name: the tee's name in errors and counters.
 
     Example:
         >>> counts, seen = callout.sinks.Statistics(), []
@@ -29,17 +34,50 @@ class Tee(Sink):
     """
 
     def __init__(self, *sinks: Any, name: str = "tee"):
-        """Joins targets. `name`: what `callout.stats()` calls the sinks together; each counts under its own name, too.
+        """Joins targets. `name`: the sinks' common name in `callout.stats()`, where each has a row under its own name, too.
 
         Raises:
-            TypeError: something that is no target of taps.
+            TypeError: an argument is no target of taps.
         """
+        self._name = name
         self._callout_branches = _branches(sinks, name)
         if not self._callout_branches:
             raise TypeError("callout.sinks.Tee: expected one or more sinks, functions or names")
 
     def __repr__(self) -> str:
         return f"Tee({', '.join(map(repr, _flat((self,))))})"
+
+
+def _flatten(tee: Tee) -> tuple[list[Any], tuple[str, tuple[Any, ...]]]:
+    """Returns the sinks that are arguments of programs, and the form of the tee without them."""
+    parts = _flat((tee,))
+    return [part for part in parts if _is_argument(part)], (tee._name, tuple(map(_captured, parts)))
+
+
+def _unflatten(form: tuple[str, tuple[Any, ...]], arguments: Iterable[Any]) -> Tee:
+    rest = iter(arguments)
+    name, captured = form
+    parts = [next(rest) if part is _Argument else part for part in captured]
+    tee = object.__new__(Tee)
+    tee._name = name
+    is_whole = all(part._callout_owned is not None for part in parts if _is_argument(part))
+    tee._callout_branches = _branches(tuple(parts), name) if is_whole else parts
+    return tee
+
+
+class _Argument:
+    """Marks the place of a sink that is an argument of the program."""
+
+
+def _is_argument(part: Any) -> bool:
+    return issubclass(type(part), ArgumentSink)
+
+
+def _captured(part: Any) -> Any:
+    return _Argument if _is_argument(part) else part
+
+
+jax.tree_util.register_pytree_node(Tee, _flatten, _unflatten)
 
 
 class _NativeTee(Sink):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.sinks.TensorBoard`."""
+"""`callout.sinks.TensorBoard` writes event files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _Kind = Literal["scalar", "histogram", "image", "text"]
 class TensorBoard(FileSink):
     """Writes an event file that TensorBoard shows.
 
-    The tag is the tap's name, or "name/leaf" for a value of several leaves. Leaves without dimensions are scalars, others
-    histograms, unless `kinds` says something else. An integer scalar leaf called "step" is the step.
+    The tag is the tap's name, or "name/leaf" for a value of several leaves. Leaves without dimensions become scalars,
+    others histograms, unless `kinds` chooses another kind. An integer scalar leaf called "step" is the step.
 
     Example:
         >>> sink = callout.sinks.TensorBoard("runs")
@@ -42,12 +42,12 @@ class TensorBoard(FileSink):
 
         Args:
             logdir: the folder, created if missing. "{process}" in it becomes `jax.process_index()`.
-            kinds: "scalar", "histogram", "image" or "text" for leaves or tags that match a pattern, as the shell has them;
-                the first one counts. An image is [height, width] or [height, width, 1, 3 or 4], or several of them,
-                of uint8, bool or floats from 0 to 1. A text is UTF-8 in a uint8 array; zeros at its end are left out.
-            fsync: "never", after each "batch", or at most every so many seconds.
+            kinds: "scalar", "histogram", "image" or "text" for leaves or tags that match a pattern of the shell; the
+                first match counts. An image is [height, width] or [height, width, 1, 3 or 4], or several of them, of
+                uint8, bool or floats from 0 to 1. A text is UTF-8 in a uint8 array; zeros at its end are left out.
+            fsync: "never", after each "batch", or a number: at most once in so many seconds.
             only_process: the process with this `jax.process_index()` alone writes; see `FileSink`.
-            name: what counters call it.
+            name: the sink's name in counters.
 
         Raises:
             RegistrationError: the folder or the file cannot be made.
@@ -67,6 +67,8 @@ class TensorBoard(FileSink):
         if not self._is_for_another_process(only_process, name=name):
             self._make("tensorboard", name, logdir=self.path, kinds=patterns, fsync=synced)
 
+    _SHAPES = ("_kinds",)
+
     def _callout_check(self, sent: Any) -> None:
         for leaf, dtype, shape in zip(sent.names, sent.dtypes, sent.shapes, strict=True):
             if shape is not None:
@@ -76,7 +78,7 @@ class TensorBoard(FileSink):
 _FLOATS = {"float16", "float32", "float64", "bfloat16"}
 
 
-@functools.lru_cache(maxsize=1024)  # an eager tap in a loop asks every time
+@functools.lru_cache(maxsize=1024)  # an eager tap in a loop checks its leaves every time
 def _check(
     kinds: tuple[tuple[str, _Kind], ...], leaf: str, dtype: str, shape: tuple[int, ...], label: str, is_exact: bool
 ) -> None:
@@ -92,7 +94,7 @@ def _check(
 
 
 def _kind_of(kinds: tuple[tuple[str, _Kind], ...], leaf: str, tag: str, rank: int) -> _Kind | None:
-    """Returns what the core takes the leaf for. None where that is not certain: its patterns are those of C's fnmatch."""
+    """Returns the kind that the core gives the leaf, or None if unsure: the core matches patterns by C's fnmatch."""
     for pattern, kind in kinds:
         if any(special in pattern for special in "[\\") or not f"{pattern}{tag}".isascii():
             return None
@@ -102,7 +104,7 @@ def _kind_of(kinds: tuple[tuple[str, _Kind], ...], leaf: str, tag: str, rank: in
 
 
 def _not_scalar(_: str, shape: tuple[int, ...], is_exact: bool) -> str:
-    """This is what a batch of them would not be, either."""
+    """Returns "a scalar" if the shape is no scalar's. A batch of such shapes is no scalar, either: `is_exact` is unused."""
     del is_exact
     return "" if math.prod(shape) == 1 else "a scalar"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An image for the double.
+// An image for tests of the software driver.
 #include <algorithm>
 #include <cstring>
 
@@ -20,7 +20,7 @@ unsigned int GlobalIndex(const SoftwareGpuLaunch* launch) {
   return launch->block_index[0] * launch->block[0] + launch->thread_index[0];
 }
 
-// scale(float* data, float by, uint32_t count)
+// scale(float* data, float by, uint32_t count): multiplies the first `count` elements.
 int Scale(const SoftwareGpuLaunch* launch, void** parameters) {
   const unsigned int index = GlobalIndex(launch);
   if (index >= Read<uint32_t>(parameters[2])) return 0;
@@ -28,7 +28,7 @@ int Scale(const SoftwareGpuLaunch* launch, void** parameters) {
   return 0;
 }
 
-// coordinates(uint64_t* out): each thread writes where it is.
+// coordinates(uint64_t* out): each thread writes its coordinates.
 int Coordinates(const SoftwareGpuLaunch* launch, void** parameters) {
   uint64_t row = 0;
   uint64_t value = 0;
@@ -66,19 +66,19 @@ int Append(const SoftwareGpuLaunch*, void** parameters) {
   return 0;
 }
 
-// set_conditional(uint64_t handle, const uint32_t* value)
+// set_conditional(uint64_t handle, const uint32_t* value): sets the condition to *value.
 int SetConditional(const SoftwareGpuLaunch* launch, void** parameters) {
   return launch->set_conditional(Read<uint64_t>(parameters[0]), *Read<uint32_t*>(parameters[1]));
 }
 
-// count_down(uint64_t handle, uint32_t* left): the condition holds while there are some left.
+// count_down(uint64_t handle, uint32_t* left): decrements *left, and sets the condition to whether any are left.
 int CountDown(const SoftwareGpuLaunch* launch, void** parameters) {
   auto* const left = Read<uint32_t*>(parameters[1]);
   return launch->set_conditional(Read<uint64_t>(parameters[0]), --*left != 0 ? 1 : 0);
 }
 
-// copy_box(float* out, CUtensorMap map): the box at the array's beginning, of two axes, by its steps; zeros beyond its
-// end.
+// copy_box(float* out, CUtensorMap map): copies the box at the array's beginning, of two axes, with the map's steps.
+// Elements beyond the array's end are zeros.
 int CopyBox(const SoftwareGpuLaunch*, void** parameters) {
   const auto map = Read<callout::software_gpu::TensorMapLayout>(parameters[1]);
   const auto* const from = reinterpret_cast<const char*>(map.address);

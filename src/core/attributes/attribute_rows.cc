@@ -15,6 +15,7 @@ std::span<const TargetAttributes> AllTargetAttributes() {
       {"callout.v1.gathered_tap", kDescriptions<GatheredTapAttributes>},
       {"callout.v1.image", kDescriptions<ImageAttributes>},
       {"callout.v1.image_sync", kDescriptions<ImageAttributes>},
+      {"callout.v1.read", kDescriptions<ReadAttributes>},
       {"callout.v1.tap", kDescriptions<TapAttributes>},
   };
   return kAll;

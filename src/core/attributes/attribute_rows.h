@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each attribute of each target as data: programs are decoded by these rows, Python writes attributes by them, and
+// Each attribute of each target as data. Handlers decode programs by these rows, Python writes attributes by them, and
 // docs/abi.md is generated from them.
 #pragma once
 
@@ -18,36 +18,37 @@
 
 namespace callout::internal {
 
-/// The attribute that every target has: the name that errors show.
+/// The attribute that every target has: the callback's name, which errors show.
 inline constexpr std::string_view kCallbackAttribute = "callback";
-/// The attribute of calls that carry what they call.
+/// The attribute of calls that embed the code of their callback.
 inline constexpr std::string_view kLibraryAttribute = "library";
 
-enum class AttributeType { kString, kInteger, kIntegers, kDictionary };
+/// The types of attributes. kStrings and kRest are only in payloads, see payload.h.
+enum class AttributeType { kString, kInteger, kIntegers, kDictionary, kStrings, kRest };
 
-/// What a value may be, and what is said of it. The defaults allow any value.
+/// The terms of an attribute's values, and its documentation. The defaults allow any value.
 struct AttributeTerms {
-  int64_t least = std::numeric_limits<int64_t>::min();  ///< Of a number, and of each in a list.
+  int64_t least = std::numeric_limits<int64_t>::min();  ///< Bounds a number, and each number of a list.
   int64_t most = std::numeric_limits<int64_t>::max();
-  size_t count = 0;                             ///< A list has so many numbers; 0: any.
-  size_t group = 1;                             ///< A list has a multiple of so many.
-  size_t most_bytes = static_cast<size_t>(-1);  ///< Of a string.
-  /// What the numbers 0, 1, ... are called, or what a string may be. Static; empty: anything.
+  size_t count = 0;                             ///< Length of a list; 0: any.
+  size_t group = 1;                             ///< The length of a list is a multiple of this.
+  size_t most_bytes = static_cast<size_t>(-1);  ///< Bounds a string.
+  /// The names of the numbers 0, 1, ..., or the allowed strings. Static; empty: any value.
   std::span<const std::string_view> choices{};
-  std::string_view absent{};       ///< What its absence means, where that is no value.
-  std::string_view since = "0.1";  ///< The version that brought it.
+  std::string_view absent{};       ///< The meaning of an absent attribute, if no value has that meaning.
+  std::string_view since = "0.1";  ///< The first version with the attribute.
 };
 
-/// A row of a target's table. All that it refers to is static.
+/// A row of a target's table. Everything that the row refers to is static.
 struct AttributeDescription {
   std::string_view name;
   AttributeType type = AttributeType::kString;
   bool is_required = false;
-  int64_t fallback = 0;  ///< Of a number. A string is empty by default, a list and a dictionary are not there.
+  int64_t fallback = 0;  ///< Default of a number. The default of a string is empty; a list or dictionary is absent.
   AttributeTerms terms{};
   std::string_view meaning{};
-  std::span<const AttributeDescription> entries{};  ///< Of a dictionary, if they have names of ours.
-  bool has_free_entries = false;                    ///< It may have others, too.
+  std::span<const AttributeDescription> entries{};  ///< Rows of a dictionary whose entries have fixed names.
+  bool has_free_entries = false;                    ///< A dictionary may have other entries, too.
 };
 
 struct TargetAttributes {
@@ -55,7 +56,7 @@ struct TargetAttributes {
   std::span<const AttributeDescription> attributes;
 };
 
-/// Sorted by name. Thread-safe.
+/// Returns the tables of all targets, sorted by name. Thread-safe.
 CALLOUT_EXPORT std::span<const TargetAttributes> AllTargetAttributes();
 
 }  // namespace callout::internal
@@ -64,8 +65,8 @@ struct XLA_FFI_Attrs;
 
 namespace callout::internal {
 
-// How a table of attributes is written: a struct with a member for each attribute, which holds its default, and a tuple
-// of rows beside it, which say everything else.
+// The form of a table of attributes: a struct with a member for each attribute, which holds the default, and a tuple of
+// rows, which holds everything else.
 //
 //   struct PingAttributes {
 //     std::string_view callback;
@@ -79,11 +80,11 @@ namespace callout::internal {
 //
 // DecodeAttributes<PingAttributes> (attributes/decode.h) fills the struct from a program.
 
-/// The rows of a struct; specialised for each.
+/// The rows of a struct; specialised for each struct.
 template <typename Struct>
 inline constexpr std::tuple<> kAttributeRows;
 
-/// The names of an enumeration's values 0, 1, ...; specialised for each that is an attribute.
+/// The names of an enumeration's values 0, 1, ...; specialised for each enumeration that is an attribute.
 template <typename Enum>
 inline constexpr std::array<std::string_view, 0> kChoices;
 
@@ -112,7 +113,7 @@ inline constexpr bool kIsOptional = false;
 template <typename Value>
 inline constexpr bool kIsOptional<std::optional<Value>> = true;
 
-// A struct with this member is given the dictionary itself: it reads entries that have no row.
+// A struct with this member gets the dictionary itself, and reads the entries that have no row.
 template <typename Struct>
 concept kHasFreeEntries = requires(Struct entries) { entries.all_entries; };
 
@@ -150,7 +151,7 @@ constexpr AttributeDescription Describe(std::string_view name, const Value& fall
 
 }  // namespace attribute_rows
 
-/// An attribute that may be absent, and is then what the member is in a new struct.
+/// Describes an attribute that may be absent: the member of a default-constructed Struct has the default.
 template <typename Struct, typename Value>
 constexpr AttributeRow<Struct, Value> Optional(std::string_view name, Value Struct::* member, std::string_view meaning,
                                                AttributeTerms terms = {}) {
@@ -165,7 +166,7 @@ constexpr AttributeRow<Struct, Value> Required(std::string_view name, Value Stru
   return row;
 }
 
-/// An attribute that others than the handler read: a compiler, a partitioner.
+/// Describes an attribute that a compiler or partitioner reads, not a handler.
 template <typename Value>
 constexpr UnboundRow Unbound(std::string_view name, const Value& fallback, std::string_view meaning,
                              AttributeTerms terms = {}) {

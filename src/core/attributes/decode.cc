@@ -5,14 +5,16 @@
 #include <cstring>
 #include <string>
 
+#include "core/base/cat.h"
+
 namespace callout::internal::attribute_rows {
 namespace {
 
-constexpr size_t kShownBytes = 64;  // of a text in an error
+constexpr size_t kShownBytes = 64;  // bytes of a text that an error shows
 
 std::string Quoted(std::string_view name) { return "'" + std::string(name.substr(0, kShownBytes)) + "'"; }
 
-// "attribute 'every' must be at least 1, got 0"
+// Returns an error such as "attribute 'every' must be at least 1, got 0".
 Status Wrong(const AttributeDescription& row, const std::string& expected, const std::string& got) {
   return InvalidArgument("attribute " + Quoted(row.name) + " must " + expected + ", got " + got);
 }
@@ -26,12 +28,14 @@ const char* Expected(AttributeType type) {
     case AttributeType::kIntegers:
       return "be an array of 64-bit integers";
     case AttributeType::kDictionary:
+    case AttributeType::kStrings:
+    case AttributeType::kRest:
       break;
   }
   return "be a dictionary";
 }
 
-// What the program has instead.
+// Returns the name of the type that the program has instead.
 const char* Found(XLA_FFI_AttrType type) {
   switch (type) {
     case XLA_FFI_AttrType_ARRAY:
@@ -47,7 +51,7 @@ const char* Found(XLA_FFI_AttrType type) {
   }
 }
 
-// The value of a type, null if it is absent.
+// Returns the value of an attribute; null if it is absent. An error if it has another type.
 Result<const void*> Find(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, XLA_FFI_AttrType type) {
   for (int64_t i = 0; i < attrs.size; ++i) {
     if (std::string_view(attrs.names[i]->ptr, attrs.names[i]->len) != row.name) continue;
@@ -63,14 +67,14 @@ Result<const void*> Find(const XLA_FFI_Attrs& attrs, const AttributeDescription&
 Status CheckNumber(const AttributeDescription& row, int64_t number) {
   const AttributeTerms& terms = row.terms;
   if (number >= terms.least && number <= terms.most) return OkStatus();
-  std::string expected = "be at least " + std::to_string(terms.least);
+  std::string expected = Cat("be at least ", terms.least);
   if (!terms.choices.empty()) {
     expected = "be ";
     for (size_t i = 0; i < terms.choices.size(); ++i) {
-      expected += (i == 0 ? "" : ", ") + std::to_string(i) + " (" + std::string(terms.choices[i]) + ")";
+      expected += Cat(i == 0 ? "" : ", ", i, " (", terms.choices[i], ")");
     }
   } else if (terms.most != std::numeric_limits<int64_t>::max()) {
-    expected = "be " + std::to_string(terms.least) + " to " + std::to_string(terms.most);
+    expected = Cat("be ", terms.least, " to ", terms.most);
   }
   return Wrong(row, expected, std::to_string(number));
 }
@@ -84,12 +88,10 @@ Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, std::st
   const std::string_view text(span->ptr, span->len);
   const AttributeTerms& terms = row.terms;
   if (text.size() > terms.most_bytes) {
-    return Wrong(row, "have at most " + std::to_string(terms.most_bytes) + " characters", std::to_string(text.size()));
+    return Wrong(row, Cat("have at most ", terms.most_bytes, " characters"), std::to_string(text.size()));
   }
   if (!terms.choices.empty() && std::find(terms.choices.begin(), terms.choices.end(), text) == terms.choices.end()) {
-    std::string expected = "be ";
-    for (size_t i = 0; i < terms.choices.size(); ++i) expected += (i == 0 ? "" : " or ") + Quoted(terms.choices[i]);
-    return Wrong(row, expected, Quoted(text));
+    return Wrong(row, "be " + Join(terms.choices, " or ", Quoted), Quoted(text));
   }
   *out = text;
   return OkStatus();
@@ -114,11 +116,11 @@ Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, std::sp
   if (array->dtype != XLA_FFI_DataType_S64) return Wrong(row, Expected(row.type), "an array of another type");
   const AttributeTerms& terms = row.terms;
   if (terms.count != 0 && array->size != terms.count) {
-    return Wrong(row, "have " + std::to_string(terms.count) + " numbers", std::to_string(array->size));
+    return Wrong(row, Cat("have ", terms.count, " numbers"), std::to_string(array->size));
   }
   if (array->size % terms.group != 0) {
-    const std::string groups = terms.group == 2 ? "be pairs" : "be groups of " + std::to_string(terms.group);
-    return Wrong(row, groups, std::to_string(array->size) + " numbers");
+    const std::string groups = terms.group == 2 ? "be pairs" : Cat("be groups of ", terms.group);
+    return Wrong(row, groups, Cat(array->size, " numbers"));
   }
   const std::span<const int64_t> numbers(static_cast<const int64_t*>(array->data), array->size);
   for (const int64_t number : numbers) CALLOUT_RETURN_IF_ERROR(CheckNumber(row, number));
@@ -135,12 +137,12 @@ Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, const X
 Status OfCallback(const XLA_FFI_Attrs& attrs, const Status& problem) {
   std::string_view callback;
   const bool is_named = Read(attrs, {.name = kCallbackAttribute}, &callback).ok() && !callback.empty();
-  return Status(problem.code(), "callout: " + (is_named ? "callback " + Quoted(callback) + ": " : std::string()) +
-                                    std::string(problem.message()));
+  return problem.WithMessage("callout: " + (is_named ? "callback " + Quoted(callback) + ": " : std::string()) +
+                             std::string(problem.message()));
 }
 
 Status InDictionary(std::string_view name, const Status& problem) {
-  return Status(problem.code(), "in attribute " + Quoted(name) + ": " + std::string(problem.message()));
+  return problem.WithMessage("in attribute " + Quoted(name) + ": " + std::string(problem.message()));
 }
 
 }  // namespace callout::internal::attribute_rows

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program says at a call site, as a struct. It costs a walk over the attributes for each row, once a site.
+// Decodes a call site's attributes into a struct, by one walk over the attributes for each row, once per site.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,24 @@
 
 namespace callout::internal {
 
-/// The struct with what `attrs` says of its rows, and defaults for the rest. InvalidArgument for what is required and
-/// missing, of another type, or not within its terms; the text names the callback and the attribute. Attributes without
-/// a row are ignored: a later version may write some (docs/abi.md). **Borrowed: valid until the handler returns.**
+/// Returns a struct with the values of `attrs`, and defaults for absent attributes. InvalidArgument if a required
+/// attribute is missing, or if a value has another type or violates the row's terms; the text names the callback and
+/// the attribute. Attributes without a row are ignored, because a later version may write some (docs/abi.md). Borrowed:
+/// valid until the handler returns.
 template <typename Struct>
 Result<Struct> DecodeAttributes(const XLA_FFI_Attrs& attrs);
 
 namespace attribute_rows {
 
-// One for each type of a member. They leave `out` as it is where the attribute is absent.
+// Each overload of Read serves one type of member, and leaves `out` unchanged if the attribute is absent.
 Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, std::string_view* out);
 Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, int64_t* out);
 Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, std::span<const int64_t>* out);
 Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, const XLA_FFI_Attrs** out);
 
-/// `problem`, with the name of the callback that `attrs` is about.
+/// Returns `problem` with the name of the callback of `attrs`.
 Status OfCallback(const XLA_FFI_Attrs& attrs, const Status& problem);
-/// `problem`, with the name of the dictionary that it is in.
+/// Returns `problem` with the name of the dictionary that has it.
 Status InDictionary(std::string_view name, const Status& problem);
 
 template <typename Struct>

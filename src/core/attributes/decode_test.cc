@@ -70,7 +70,7 @@ class DecodeAttributesTest : public ::testing::Test {
   Result<PingAttributes> Decode() {
     return DecodeAttributes<PingAttributes>(site_.Frame(frame_, XLA_FFI_ExecutionStage_INSTANTIATE)->attrs);
   }
-  /// The error of a frame that has a callback and what `add` adds.
+  /// Returns the error of a frame that has a callback and the attributes that `add` adds.
   template <typename Add>
   std::string ErrorWith(Add&& add) {
     frame_ = FrameBuilder();

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/base/cat.h"
+
 namespace callout::internal {
 
 bool IsJaxTarget(std::string_view name) {
@@ -19,7 +21,7 @@ std::optional<std::string> JaxName(const XLA_FFI_Attrs& attrs) {
     if (scalar->dtype != XLA_FFI_DataType_U64 && scalar->dtype != XLA_FFI_DataType_S64) return std::nullopt;
     uint64_t index = 0;
     std::memcpy(&index, scalar->value, sizeof(index));
-    return std::string(kJaxNamePrefix) + std::to_string(index);
+    return Cat(kJaxNamePrefix, index);
   }
   return std::nullopt;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls that JAX itself lowered: pure_callback, io_callback, debug.callback and buffer_callback. A program has a number
-// for each, which in JAX is the place in a list of Python functions. Here it is a name, "jax:0".
+// Calls that JAX itself lowered: pure_callback, io_callback, debug.callback and buffer_callback. The program has a
+// number for each call, which in JAX is an index into a list of Python functions. Callout makes a name of the number,
+// "jax:0".
 #pragma once
 
 #include <optional>
@@ -15,7 +16,7 @@ namespace callout::internal {
 inline constexpr std::string_view kJaxNamePrefix = "jax:";
 inline constexpr std::string_view kJaxIndexAttribute = "index";
 
-/// The targets that JAX 0.10.2 to 0.12 writes, by platform.
+/// A target that JAX 0.10.2 to 0.12 writes, by platform.
 struct JaxTarget {
   std::string_view name;
   std::string_view platform;
@@ -30,20 +31,20 @@ inline constexpr JaxTarget kJaxTargets[] = {
     {"xla_buffer_python_gpu_callback", "cuda", true},
 };
 
-/// True for one of kJaxTargets.
+/// Returns true for one of kJaxTargets.
 bool IsJaxTarget(std::string_view name);
 
-/// "jax:0"; nothing for attributes without an index.
+/// Returns "jax:0"; nullopt for attributes without an index.
 std::optional<std::string> JaxName(const XLA_FFI_Attrs& attrs);
 
-/// As DecodeAttributes; of a call that JAX lowered the name alone, which is kept in `name`.
+/// Decodes attributes like DecodeAttributes. For a call that JAX lowered, only the name is known, which `name` keeps.
 template <typename Struct>
 Result<Struct> DecodeCallAttributes(const XLA_FFI_Attrs& attrs, std::optional<std::string>& name) {
   name = JaxName(attrs);
   if (!name) return DecodeAttributes<Struct>(attrs);
-  Struct said;
-  said.callback = *name;
-  return said;
+  Struct attributes;
+  attributes.callback = *name;
+  return attributes;
 }
 
 }  // namespace callout::internal

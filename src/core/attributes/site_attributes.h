@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What programs say at the places where they call out: the attributes of taps, of calls and of images, one struct
-// with its rows each.
+// The attributes of taps, calls, reads and images in programs: one struct with its rows for each.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "callout/queue_policy.h"
 #include "core/attributes/attribute_rows.h"
@@ -12,10 +13,10 @@
 
 namespace callout::internal {
 
-// What programs say of the targets that call a callback: callout.v1.call, callout.v1.buffer,
-// callout.v1.buffer_capturable, and callout.v1.check for the failure of one.
+// Attributes of the targets that call a callback: callout.v1.call, callout.v1.buffer, callout.v1.buffer_capturable, and
+// callout.v1.check, which reports the failure of a callback.
 
-/// Attribute `library`: strings.
+/// The dictionary `library`, whose entries are strings.
 struct LibraryAttributes {
   std::string_view bytes;
   std::string_view digest;
@@ -31,7 +32,7 @@ inline constexpr auto kAttributeRows<LibraryAttributes> = std::tuple(
     Required("symbol", &LibraryAttributes::symbol,
              "the library exports `symbol_callout_record` or, as a plain function, `symbol`"));
 
-/// What calls and taps have in common.
+/// Attributes of both calls and taps.
 struct SiteAttributes {
   std::string_view callback;
   std::string_view names;
@@ -52,7 +53,7 @@ inline constexpr auto kAttributeRows<SiteAttributes> = std::tuple(
 
 inline constexpr std::array<std::string_view, 2> kShardings = {"gather", "local"};
 
-/// What is said of calls and taps in a program for several devices.
+/// Attributes of calls and taps in a program for several devices.
 inline constexpr auto kPlacementRows =
     std::tuple(Unbound("sharding", std::string_view(),
                        "for the partitioner, see below: who calls. Not there: nothing is to be partitioned",
@@ -62,23 +63,24 @@ inline constexpr auto kPlacementRows =
                Unbound("num_devices", int64_t{0}, "for the partitioner: how many devices the program was traced for",
                        {.least = 0}));
 
-/// What is said of a call or a tap that is made once for several devices, which come together for it.
-struct MeetingAttributes {
+/// Attributes of a call or a tap that is made once for several devices, which meet in a rendezvous.
+struct RendezvousAttributes {
   int64_t devices = 1;
   int64_t caller = 0;
   std::span<const int64_t> shards;
 };
 
 template <>
-inline constexpr auto kAttributeRows<MeetingAttributes> = std::tuple(
-    Required("devices", &MeetingAttributes::devices, "how many devices come together", {.least = 1, .most = 1 << 16}),
-    Optional("caller", &MeetingAttributes::caller, "the device that is said to make the call", {.least = 0}),
-    Optional("shards", &MeetingAttributes::shards,
+inline constexpr auto kAttributeRows<RendezvousAttributes> = std::tuple(
+    Required("devices", &RendezvousAttributes::devices, "how many devices come together",
+             {.least = 1, .most = 1 << 16}),
+    Optional("caller", &RendezvousAttributes::caller, "the device that is said to make the call", {.least = 0}),
+    Optional("shards", &RendezvousAttributes::shards,
              "for each device in turn, where in the whole value its operand begins, for all dimensions of all operands "
              "in turn (not the token, not the device's own place). Not there: each device has all of them whole",
              {.least = 0}));
 
-/// The extents of a batch.
+/// Attributes of a batch: its extents, and which operands have them.
 struct LaneAttributes {
   std::span<const int64_t> lane_dims;
   std::span<const int64_t> lane_masks;
@@ -100,7 +102,7 @@ struct CallAttributes : SiteAttributes, LaneAttributes {
   bool ordered = false;
 };
 
-/// What a call says of itself, wherever it is made.
+/// Attributes of a call on any platform.
 inline constexpr auto kCallRows = std::tuple_cat(
     kAttributeRows<SiteAttributes>, kAttributeRows<LaneAttributes>,
     std::tuple(
@@ -119,11 +121,11 @@ inline constexpr auto kCallRows = std::tuple_cat(
 template <>
 inline constexpr auto kAttributeRows<CallAttributes> = std::tuple_cat(kCallRows, kPlacementRows);
 
-struct GatheredCallAttributes : CallAttributes, MeetingAttributes {};
+struct GatheredCallAttributes : CallAttributes, RendezvousAttributes {};
 
 template <>
 inline constexpr auto kAttributeRows<GatheredCallAttributes> =
-    std::tuple_cat(kCallRows, kAttributeRows<MeetingAttributes>);
+    std::tuple_cat(kCallRows, kAttributeRows<RendezvousAttributes>);
 
 struct BufferAttributes : CallAttributes {
   bool graph = false;
@@ -144,7 +146,31 @@ template <>
 inline constexpr auto kAttributeRows<CheckAttributes> = std::tuple(
     Required(kCallbackAttribute, &CheckAttributes::callback, "the name that failed, for a failure in another process"));
 
-// What programs say of callout.v1.tap.
+// Attributes of callout.v1.read.
+
+/// The kinds of objects that a handle may stand for. Programs read the first kReadableKinds of them.
+enum class HandleKind : int64_t { kStopFlag, kHostValue, kSink, kFunction };
+inline constexpr std::array<std::string_view, 4> kHandleKindNames = {"StopFlag", "HostValue", "sink", "Function"};
+inline constexpr std::array<std::string_view, 2> kReadableKinds = {kHandleKindNames[0], kHandleKindNames[1]};
+
+template <>
+inline constexpr auto kChoices<HandleKind> = kReadableKinds;
+
+struct ReadAttributes {
+  HandleKind kind = HandleKind::kStopFlag;
+  int64_t devices = 1;
+};
+
+template <>
+inline constexpr auto kAttributeRows<ReadAttributes> = std::tuple_cat(
+    std::tuple(Required("kind", &ReadAttributes::kind, "what the handle stands for"),
+               Optional("devices", &ReadAttributes::devices,
+                        "how many devices read in each run. More than 1: the n-th reading of one device gives what the "
+                        "n-th readings of the others give",
+                        {.least = 1})),
+    kPlacementRows);
+
+// Attributes of callout.v1.tap.
 
 template <>
 inline constexpr auto kChoices<OverflowPolicy> = kOverflowPolicyNames;
@@ -166,7 +192,7 @@ struct TapAttributes : SiteAttributes {
   std::span<const int64_t> returned;
 };
 
-/// What a tap says of itself, wherever it is.
+/// Attributes of a tap on any platform.
 inline constexpr auto kTapRows = std::tuple_cat(
     kAttributeRows<SiteAttributes>,
     std::tuple(
@@ -196,17 +222,17 @@ inline constexpr auto kTapRows = std::tuple_cat(
 template <>
 inline constexpr auto kAttributeRows<TapAttributes> = std::tuple_cat(kTapRows, kPlacementRows);
 
-struct GatheredTapAttributes : TapAttributes, MeetingAttributes {};
+struct GatheredTapAttributes : TapAttributes, RendezvousAttributes {};
 
 template <>
 inline constexpr auto kAttributeRows<GatheredTapAttributes> =
-    std::tuple_cat(kTapRows, kAttributeRows<MeetingAttributes>);
+    std::tuple_cat(kTapRows, kAttributeRows<RendezvousAttributes>);
 
-// What programs say of callout.v1.image and callout.v1.image_sync.
+// Attributes of callout.v1.image and callout.v1.image_sync.
 
-inline constexpr int64_t kMostOfImages = (int64_t{1} << 31) - 1;  // of sizes, extents and positions
+inline constexpr int64_t kMostOfImages = (int64_t{1} << 31) - 1;  // bounds sizes, extents and positions
 
-/// Attribute `image`: strings.
+/// The dictionary `image`, whose entries are strings.
 struct ImageSource {
   std::string_view bytes;
   std::string_view symbol;
@@ -217,9 +243,9 @@ inline constexpr auto kAttributeRows<ImageSource> =
     std::tuple(Required("bytes", &ImageSource::bytes, "a cubin, a fat binary or PTX"),
                Required("symbol", &ImageSource::symbol, "the kernel's name in it"));
 
-inline constexpr int64_t kTensorMapNumbers = 28;  // of one map
+inline constexpr int64_t kTensorMapNumbers = 28;  // numbers of one map
 
-/// Attribute `faults`: strings.
+/// The dictionary `faults`, whose entries are strings.
 struct FaultAttributes {
   const XLA_FFI_Attrs* all_entries = nullptr;
   std::string_view symbol;

@@ -18,11 +18,11 @@ constexpr size_t kMaxPooledBytes = size_t{256} << 20;
 constexpr size_t kUnpooled = ~size_t{0};
 constexpr size_t kMaxBytes = ~size_t{0} >> 1;
 
-// In front of each block, one alignment unit.
+// The header in front of each block, in one unit of alignment.
 struct Header {
   size_t size_class;
   size_t bytes;
-  Header* next = nullptr;  // in its list of free blocks
+  Header* next = nullptr;  // next free block of the class
 };
 static_assert(sizeof(Header) <= kAlignment);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory for copies of large buffers. A fresh megabyte from malloc costs more in page faults than its copy does, so
-// blocks are kept in size classes (four a power of two) and handed out again; what is kept is bounded.
-// The size classes are here, too.
+// free blocks are kept in size classes (four for each power of two) and reused. The memory that the pool keeps is
+// bounded.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace callout::internal {
 
-/// The smallest class whose blocks have room for `bytes`. Class 0 has blocks of 2^min_shift bytes.
+/// Returns the smallest class whose blocks have room for `bytes`. Class 0 has blocks of 2^min_shift bytes.
 constexpr size_t SizeClassFor(size_t bytes, size_t min_shift) {
   if (bytes <= (size_t{1} << min_shift)) return 0;
   const size_t shift = static_cast<size_t>(std::bit_width(bytes - 1)) - 1;  // 2^shift < bytes <= 2^(shift+1)
@@ -22,26 +22,27 @@ constexpr size_t SizeClassFor(size_t bytes, size_t min_shift) {
   return (shift - min_shift) * 4 + quarter;
 }
 
-/// How large the blocks of a class are.
+/// Returns the size of the blocks of a class, in bytes.
 constexpr size_t SizeClassBytes(size_t size_class, size_t min_shift) {
   const size_t base = size_t{1} << (min_shift + size_class / 4);
   return base + (size_class % 4) * (base / 4);
 }
 
-/// Returns 64-byte aligned memory of at least `bytes`, or null if there is none. Thread-safe. GIL not needed.
+/// Returns 64-byte aligned memory of at least `bytes`, or null if no memory is left. Thread-safe. GIL not needed.
 [[nodiscard]] CALLOUT_EXPORT void* AllocateBlock(size_t bytes);
 
-/// Takes ownership of `block`, which came from AllocateBlock; null is ignored. Thread-safe. GIL not needed.
+/// Returns `block` to the pool. Takes ownership of `block`, which came from AllocateBlock; null is ignored.
+/// Thread-safe. GIL not needed.
 CALLOUT_EXPORT void FreeBlock(void* block);
 
-/// The same memory, not counted as a live block: for queues, which keep theirs. Thread-safe.
+/// Allocates from the pool without counting a live block, for queues, which keep their memory. Thread-safe.
 [[nodiscard]] void* AllocatePooled(size_t bytes);
 void FreePooled(void* memory);
 
-/// Bytes that the pool keeps for reuse. Thread-safe.
+/// Returns the bytes that the pool keeps for reuse. Thread-safe.
 CALLOUT_EXPORT size_t PooledBytes();
 
-/// Gives the kept memory back to the system. Returns how many bytes that were. Thread-safe.
+/// Returns the kept memory to the system, and returns how many bytes that was. Thread-safe.
 CALLOUT_EXPORT size_t TrimBlockPool();
 
 struct BlockDeleter {

@@ -33,7 +33,7 @@ class BlockPoolTest : public LiveCountTest {
   }
 };
 
-// Bytes that the pool keeps after a block of `bytes` came back: the size of its class.
+// Returns the bytes that the pool keeps after a block of `bytes` was freed: the size of its class.
 size_t ClassOf(size_t bytes) {
   TrimBlockPool();
   FreeBlock(AllocateBlock(bytes));
@@ -71,7 +71,7 @@ TEST_F(BlockPoolTest, BlocksAreAlignedAndWritableToTheirEnd) {
        {size_t{0}, size_t{1}, size_t{1023}, size_t{1024}, size_t{1025}, size_t{4097}, 3 * kMegabyte + 1}) {
     const Block block(AllocateBlock(bytes));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block.get()) % 64, 0U) << bytes;
-    std::memset(block.get(), 0x5a, bytes);  // ASan judges
+    std::memset(block.get(), 0x5a, bytes);  // ASan finds an overrun
   }
 }
 
@@ -98,7 +98,7 @@ TEST_F(BlockPoolTest, FreedBlockIsNotUsedForALargerClass) {
 }
 
 TEST_F(BlockPoolTest, KeepsNoMoreThanItsBound) {
-  // Three of 128 MB would be 384 MB; the bound is 256 MB. Untouched memory costs nothing.
+  // Three blocks of 128 MB would be 384 MB; the bound is 256 MB. Untouched memory costs nothing.
   std::vector<void*> blocks;
   for (int i = 0; i < 3; ++i) blocks.push_back(AllocateBlock(128 * kMegabyte));
   for (void* block : blocks) FreeBlock(block);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dlopen with errors that say what was attempted.
+// dlopen with errors that name what was attempted.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace callout::internal {
 
-/// "path/lib.so:symbol", taken apart at its last ':'. InvalidArgument if one of the two is missing.
+/// A function in a library: "path/lib.so:symbol", split at its last ':'. InvalidArgument if a part is missing.
 struct LibrarySymbol {
   std::string path;
   std::string symbol;
@@ -18,16 +18,17 @@ struct LibrarySymbol {
   static Result<LibrarySymbol> Parse(const std::string& spec);
 };
 
-/// A loaded shared library, never unloaded: compiled programs may hold its functions for as long as the process lives.
+/// A loaded shared library, which is never unloaded, because compiled programs may hold its functions until the process
+/// ends.
 class DynamicLibrary {
  public:
-  /// Thread-safe. `path` as dlopen takes it.
+  /// Loads the library at `path`, in the form that dlopen accepts. Thread-safe.
   static Result<DynamicLibrary> Open(const std::string& path);
-  /// Loads the bytes of a library from anonymous memory: no file that others could see or replace is written. `name` is
-  /// for errors, and for whoever looks at the process's mappings. Thread-safe.
+  /// Loads the bytes of a library from anonymous memory, so that no other process can see or replace a file. `name` is
+  /// for errors, and for the process's memory map. Thread-safe.
   static Result<DynamicLibrary> OpenBytes(const std::string& name, std::string_view bytes);
 
-  /// Null if the library has no such symbol.
+  /// Returns the address of a symbol; null if the library has no such symbol.
   void* Find(const std::string& symbol) const;
   const std::string& path() const { return path_; }
 

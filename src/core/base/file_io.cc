@@ -16,7 +16,7 @@ Result<std::string> ReadFile(const std::string& path, const std::string& what) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes;
   std::string chunk(1 << 16, '\0');
-  // Iterators of the stream's buffer would throw errors, such as that of reading a directory; read() sets a flag.
+  // Iterators of the stream's buffer would throw errors, such as that of reading a directory; read() only sets a flag.
   while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || file.gcount() > 0) {
     bytes.append(chunk, 0, static_cast<size_t>(file.gcount()));
   }
@@ -27,7 +27,7 @@ Result<std::string> ReadFile(const std::string& path, const std::string& what) {
 
 size_t WriteAll(int descriptor, std::span<const std::string_view> parts, int patience_ms) {
   constexpr size_t kMostAtOnce = 64;  // IOV_MAX is 1024
-  size_t written = 0, within = 0;     // bytes of all parts, and of the first of those that are left
+  size_t written = 0, within = 0;     // bytes of all parts, and of the first remaining part
   while (true) {
     for (; !parts.empty() && within >= parts[0].size(); parts = parts.subspan(1)) within -= parts[0].size();
     if (parts.empty()) return written;
@@ -40,7 +40,7 @@ size_t WriteAll(int descriptor, std::span<const std::string_view> parts, int pat
       written += static_cast<size_t>(n);
       within += static_cast<size_t>(n);
     } else if (n == 0) {
-      errno = EIO;  // nobody documents when
+      errno = EIO;  // no manual describes when writev writes 0 bytes
       return written;
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       pollfd room = {.fd = descriptor, .events = POLLOUT, .revents = 0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// File descriptors, closed with their owner; a whole file as bytes; writing until all is written.
+// File descriptors that their owner closes; reads of whole files; writes that continue until all bytes are written.
 #pragma once
 
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace callout::internal {
 
 class Descriptor {
  public:
-  /// Takes ownership. Negative: none.
+  /// Holds a descriptor. Takes ownership. A negative number is none.
   explicit Descriptor(int number) : number_(number) {}
   ~Descriptor() { Close(); }
   Descriptor(const Descriptor&) = delete;
@@ -32,12 +32,14 @@ class Descriptor {
   int number_;
 };
 
-/// All bytes of a file. Errors: PermissionDenied, NotFound: "callout: cannot read WHAT 'PATH': why". Thread-safe.
+/// Returns all bytes of a file. Errors: PermissionDenied, NotFound: "callout: cannot read WHAT 'PATH': why".
+/// Thread-safe.
 CALLOUT_EXPORT Result<std::string> ReadFile(const std::string& path, const std::string& what);
 
-/// How many bytes were written; errno says why not all. Blocks as long as whoever reads a pipe does not, also where the
-/// descriptor does not block by itself (a program that shares standard output may have set O_NONBLOCK). Signals do not
-/// end it. `patience_ms`: how long such a descriptor may have no room, -1 for ever; then errno is EAGAIN. Thread-safe.
+/// Writes the parts, and returns the number of bytes written; errno explains why some are missing. Blocks until the
+/// reader of a pipe has made room, even if the descriptor is non-blocking (a program that shares standard output may
+/// have set O_NONBLOCK). Signals do not end the write. `patience_ms` limits the wait for room in a non-blocking
+/// descriptor, -1 for ever; after that errno is EAGAIN. Thread-safe.
 size_t WriteAll(int descriptor, std::span<const std::string_view> parts, int patience_ms = -1);
 size_t WriteAll(int descriptor, std::string_view bytes, int patience_ms = -1);
 

@@ -15,20 +15,20 @@ namespace callout::internal {
 
 using std::chrono::steady_clock;
 
-// Locks are only tried here, whatever order their holders take them in: who holds one and wants another gets it, since
-// all are given back before the next attempt.
+// A fork only tries to lock, so the order in which other threads take the locks does not matter: between attempts the
+// fork releases all locks, and a thread that holds one and wants another gets it.
 struct ForkLocks {
-  // A holder that does not let go is no reason to keep a process from forking. Sanitizers stop their allocator before
-  // they call us, and with it such holders.
+  // A fork goes on without a lock whose holder does not release it. Sanitizers stop their allocator before they call
+  // this code, and with the allocator they stop threads that hold such locks.
   static constexpr std::chrono::seconds kPatience{1};
   static constexpr std::chrono::microseconds kPause{50};
   static constexpr int kTries = 1000;
 
-  std::mutex list_mutex;  // of `all`; tried and given back as the others are
+  std::mutex list_mutex;  // guards `all`; tried and released like the others
   std::vector<ForkMutex*> all;
   bool holds_list = false;
-  std::vector<ForkMutex*> held;  // of the thread that forks
-  std::vector<ForkMutex*> lost;  // their holders did not let go
+  std::vector<ForkMutex*> held;  // locks that the forking thread holds
+  std::vector<ForkMutex*> lost;  // locks whose holders did not release them
 
   static ForkLocks& Get() {
     static ForkLocks* const locks = [] {
@@ -47,7 +47,7 @@ struct ForkLocks {
     return true;
   }
 
-  // Those that could be taken, until one could not.
+  // Takes the locks in the list's order, until one cannot be taken. Returns whether all were taken.
   bool TakeAll() CALLOUT_NO_THREAD_SAFETY_ANALYSIS {
     holds_list = TryFor(kTries, list_mutex);
     if (!holds_list) return false;
@@ -86,7 +86,7 @@ struct ForkLocks {
     }
   }
 
-  // What a lost lock guards may be half changed, but without this a hang is certain.
+  // The data of a lost lock may be inconsistent, but leaving the lock locked would certainly hang the child.
   void ReleaseInChild() {
     if (!holds_list) {
       new (&list_mutex) std::mutex;

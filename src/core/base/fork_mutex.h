@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Locks of what may be used in a forked child: statistics, and what destructors touch. The threads that hold locks stay
-// in the parent, so a fork takes all of these first; the child finds what they guard whole, and them free.
+// Locks for data that a forked child may use: statistics, and data that destructors touch. A thread that holds a lock
+// stays in the parent, so a fork first takes all of these locks. The child then finds the locks free and their data
+// consistent.
 #pragma once
 
 #include "callout/export.h"
@@ -9,8 +10,8 @@
 
 namespace callout::internal {
 
-/// To be held for moments only, never by who waits for the GIL, runs foreign code, or writes: a fork waits for it. Not
-/// for what is made often: there is a list of all.
+/// A mutex that forks take. It must be held for moments only, never while waiting for the GIL, running foreign code or
+/// writing, because a fork waits for it. Objects that are made often should not have one, because all are in one list.
 class CALLOUT_EXPORT ForkMutex final : public Mutex {
  public:
   ForkMutex();

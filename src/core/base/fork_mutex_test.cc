@@ -15,7 +15,7 @@
 namespace callout::internal {
 namespace {
 
-// What `body` returns in a forked child; -1 if a signal ended it.
+// Returns the result of `body` in a forked child; -1 if a signal ended it.
 int InChild(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -27,7 +27,7 @@ int InChild(const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Two numbers that are the same whenever nobody holds the lock.
+// Two numbers that are equal whenever nobody holds the lock.
 struct Pair {
   ForkMutex mutex;
   int first = 0;
@@ -55,7 +55,8 @@ TEST(ForkMutexTest, ChildFindsLocksFreeAndWhatTheyGuardWhole) {
   for (size_t t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
       running.count_down();
-      // Two at a time, in an order that differs from thread to thread: the fork's own must not matter.
+      // Each thread takes two locks, in an order that differs from thread to thread: the fork's own order must not
+      // matter.
       for (size_t i = t; !stop; ++i) {
         Pair& outer = *pairs[t];
         MutexLock lock(outer.mutex);
@@ -67,7 +68,7 @@ TEST(ForkMutexTest, ChildFindsLocksFreeAndWhatTheyGuardWhole) {
   }
   threads.emplace_back([&] {
     running.count_down();
-    while (!stop) (void)std::make_unique<Pair>();  // the list of all changes
+    while (!stop) (void)std::make_unique<Pair>();  // the list of all locks changes
   });
   running.wait();
   for (int i = 0; i < kForks; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CALLOUT_CHECK: a broken invariant of our own ends the process and says which one.
+// CALLOUT_CHECK ends the process if an invariant of this library is broken, and names the invariant.
 #pragma once
 
 #include <cstdio>

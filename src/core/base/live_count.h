@@ -17,8 +17,9 @@ enum class LiveKind : int {
   kPjrtClient,
   kPjrtBuffer,
   kPjrtEvent,
-  kPjrtExecutable,  ///< Loaded ones, and what they tell of themselves.
-  kHandle,          ///< Of the C interface.
+  kPjrtExecutable,  ///< Loaded executables, and their descriptions.
+  kHandle,          ///< Handles of the C interface.
+  kHostObject,      ///< Objects behind handles of programs.
   kCudaHandle,      ///< Streams, events, memory, libraries, graphs.
   kKindCount
 };

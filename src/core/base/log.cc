@@ -12,7 +12,7 @@
 namespace callout::internal {
 namespace {
 
-constexpr int kPatienceMs = 1000;  // with a reader of standard error that does not block and does not read
+constexpr int kPatienceMs = 1000;  // how long to wait for a reader of a non-blocking standard error
 
 std::atomic<int> g_level{static_cast<int>(LogLevel::kWarning)};
 std::atomic<LogHandler> g_handler{nullptr};
@@ -34,7 +34,7 @@ std::string_view Name(LogLevel level) {
 constexpr std::string_view kPrefix = "callout: ";
 
 void WriteToStderr(LogLevel level, std::string_view message) {
-  if (message.starts_with(kPrefix)) message.remove_prefix(kPrefix.size());  // texts of errors begin with it, too
+  if (message.starts_with(kPrefix)) message.remove_prefix(kPrefix.size());  // errors begin with the prefix, too
   std::string line(kPrefix);
   line.append(Name(level)).append(": ").append(message).append("\n");
   (void)WriteAll(STDERR_FILENO, line, kPatienceMs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages of the core. They go to a handler (Python's loggers, when they can take them) or else to stderr.
+// Messages of the core. They go to a handler (Python's loggers, while Python can take messages) or else to stderr.
 #pragma once
 
 #include <string>
@@ -14,21 +14,21 @@ namespace callout::internal {
 /// The numbers of Python's logging levels.
 enum class LogLevel : int { kDebug = 10, kInfo = 20, kWarning = 30, kError = 40 };
 
-/// Whose logger a message is for: the core's, or another of those that the handler knows by numbers.
+/// The logger of a message: the core's, or another one that the handler knows by its number.
 enum class LogSource : int { kCore = 0 };
 
-/// Takes a message, or returns false to have it written to stderr. Called on any thread. Must not throw.
+/// Takes a message. Returns false if the message should be written to stderr. Called on any thread. Must not throw.
 using LogHandler = bool (*)(LogLevel level, std::string_view message, LogSource source);
 
 /// Drops messages below `level`. Thread-safe.
 CALLOUT_EXPORT void SetLogLevel(int level);
 CALLOUT_EXPORT bool LogEnabled(LogLevel level);
 
-/// Thread-safe. Null restores stderr.
+/// Sets the handler; null restores stderr. Thread-safe.
 CALLOUT_EXPORT void SetLogHandler(LogHandler handler);
 
-/// Keeps what this thread logs until the end of its scope: for who gives up the GIL, without which messages do not
-/// reach Python's logging. May be nested.
+/// Holds back this thread's messages until the end of the scope, for a thread that gives up the GIL, without which
+/// messages do not reach Python's logging. May be nested.
 class CALLOUT_EXPORT LogLater {
  public:
   LogLater();
@@ -47,7 +47,8 @@ class CALLOUT_EXPORT LogLater {
   LogLater* const outer_;
 };
 
-/// Thread-safe. GIL not needed. Writes a line with one call where the system takes all of it at once.
+/// Logs a message. A line on stderr is written by one system call if the system takes all of it at once. Thread-safe.
+/// GIL not needed.
 CALLOUT_EXPORT void Log(LogLevel level, std::string_view message, LogSource source = LogSource::kCore);
 
 }  // namespace callout::internal

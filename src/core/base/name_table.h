@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is kept by name for as long as the process: statistics outlive what they are of. The table is bounded, so that a
-// program that makes up names does not grow it for ever.
+// A table by name whose entries last as long as the process: statistics outlive the objects that they describe. The
+// table is bounded, so that a program that invents names does not grow it for ever.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@
 
 namespace callout::internal {
 
-/// Thread-safe.
+/// A bounded table from names to shared entries. Thread-safe.
 template <typename T>
 class NameTable {
  public:
   static constexpr size_t kMaxNames = 4096;
 
-  /// The entry of `name`, made if needed. Of more than kMaxNames, those that nobody holds are forgotten.
+  /// Returns the entry of `name`, made if needed. Beyond kMaxNames, entries that nobody holds are removed.
   std::shared_ptr<T> Find(const std::string& name) {
     MutexLock lock(mutex_);
     if (const auto it = by_name_.find(name); it != by_name_.end()) return it->second;
@@ -33,13 +33,13 @@ class NameTable {
     return by_name_.emplace(name, std::make_shared<T>()).first->second;
   }
 
-  /// All entries, in the order of their names.
+  /// Returns all entries, sorted by name.
   std::vector<std::pair<std::string, std::shared_ptr<T>>> All() const {
     MutexLock lock(mutex_);
     return {by_name_.begin(), by_name_.end()};
   }
 
-  /// Forgets entries that nobody holds, and calls `clear` with the others: of all names, or of this one.
+  /// Removes entries that nobody holds, and calls `clear` for the others. Applies to all names, or only to `name`.
   template <typename Clear>
   void Reset(const std::optional<std::string>& name, Clear&& clear) {
     MutexLock lock(mutex_);

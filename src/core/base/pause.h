@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting for another processor without giving up this one.
+// A pause for loops that wait for another processor without giving up this one.
 #pragma once
 
 namespace callout::internal {
 
-/// Tells the processor that it is in a loop that looks for what another one does: some tens of nanoseconds at most.
+/// Tells the processor that it is in a spin loop. Takes some tens of nanoseconds at most.
 inline void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

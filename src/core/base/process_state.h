@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every thread, queue and destructor asks about the process. Has exit begun, and is this a forked child? Neither
-// the Python interpreter nor our threads may be touched after the one, nor in the other. Which of several is it?
-// PluginThreadScope marks threads that a plugin lends for a moment: such a thread must not wait for what waits for
-// it.
+// The state of the process that threads, queues and destructors depend on. ProcessIsExiting and ProcessIsForkedChild:
+// after exit has begun, and in a forked child, neither the Python interpreter nor Callout's threads may be touched.
+// ProcessIndex: the number of the process in a program of several. PluginThreadScope marks threads that a plugin lends
+// for a moment: such a thread must not wait for anything that waits for the thread.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,33 @@
 
 namespace callout::internal {
 
-/// True once exit has begun. One atomic load. Thread-safe.
+/// Returns true once exit has begun, by one atomic load. Thread-safe.
 CALLOUT_EXPORT bool ProcessIsExiting();
 
-/// Called by the exit hook, before threads are forbidden. Thread-safe.
+/// Sets whether exit has begun. The exit hook calls it before threads are forbidden. Thread-safe.
 CALLOUT_EXPORT void SetProcessIsExiting(bool exiting);
 
-/// Which of a program's processes this is; 0 until it was set. Thread-safe.
+/// Returns the number of this process in its program; 0 until it was set. Thread-safe.
 CALLOUT_EXPORT int64_t ProcessIndex();
 CALLOUT_EXPORT void SetProcessIndex(int64_t index);
 
-/// From now on the process has threads that a forked child lacks. Thread-safe.
+/// Notes that from now on the process has threads that a forked child lacks. Thread-safe.
 CALLOUT_EXPORT void NoteProcessIsUsed();
 
-/// True in a child of a process that had used this library: its threads did not come along. One that was forked before
-/// is a process like others: servers that fork workers have often imported what these need. Thread-safe.
+/// Returns true in a child of a process that had used this library, because the parent's threads are missing. A child
+/// that was forked before the first use is an ordinary process: servers that fork workers have often imported the
+/// workers' libraries. Thread-safe.
 CALLOUT_EXPORT bool ProcessIsForkedChild();
 
-/// Marks the calling thread, while a plugin calls a function that Callout gave it: the listener of an event, the
+/// The message of a call, a tap and a barrier in a forked child.
+inline constexpr char kForkText[] =
+    "ForkError: this process was forked from one that had used Callout or JAX's devices, and its threads stayed there. "
+    "Start workers with the 'spawn' or 'forkserver' method instead";
+
+/// Returns the failure with kForkText: FailedPrecondition, of the kind kFork. Thread-safe.
+CALLOUT_EXPORT Status ForkedChildError();
+
+/// Marks the calling thread while a plugin calls one of Callout's functions on it: the listener of an event, the
 /// destructor of a state.
 class CALLOUT_EXPORT PluginThreadScope {
  public:
@@ -39,14 +48,16 @@ class CALLOUT_EXPORT PluginThreadScope {
   PluginThreadScope(const PluginThreadScope&) = delete;
   PluginThreadScope& operator=(const PluginThreadScope&) = delete;
 
-  /// True if the calling thread is in one: it may be a plugin's own, which the plugin's client waits for at its end.
+  /// Returns true if the calling thread is in a scope: it may be a plugin's own thread, for which the plugin's client
+  /// waits at its end.
   static bool IsIn() noexcept;
 };
 
-// One core in a process: two would register the same FFI targets and keep two queues, two registries, two exit hooks.
+// A process may have only one core: two cores would register the same FFI targets and have two queues, two registries
+// and two exit hooks.
 
-/// FailedPrecondition, naming both files, if another libcallout was loaded into this process before this one.
-/// Thread-safe.
+/// Returns FailedPrecondition, with the names of both files, if another libcallout was loaded into this process before
+/// this one. Thread-safe.
 CALLOUT_EXPORT Status CheckOnlyCore();
 
 }  // namespace callout::internal

@@ -19,7 +19,7 @@ TEST(ProcessStateTest, ExitIsWhatItWasSetTo) {
   EXPECT_FALSE(ProcessIsExiting());
 }
 
-// 1 if a child that is forked now is a forked child.
+// Returns 1 if a child that is forked now is a forked child.
 int StatusOfChild() {
   const pid_t child = fork();
   if (child == 0) _exit(ProcessIsForkedChild() ? 1 : 0);
@@ -39,7 +39,7 @@ TEST(ProcessStateTest, OnlyTheChildOfAProcessThatWasUsedIsAForkedChild) {
 
 TEST(CoreIdentityTest, AloneIsFine) { EXPECT_THAT(CheckOnlyCore(), IsOk()); }
 
-// This executable stands for the core; a library called libcallout.so was loaded into its process.
+// This executable is the core here; a library with the name libcallout.so was loaded into its process.
 TEST(CoreIdentityTest, AnotherCoreIsNamedWithItsPath) {
   void* const second = dlopen(CALLOUT_SECOND_CORE, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(second, nullptr) << dlerror();

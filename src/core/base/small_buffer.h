@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An array on the stack up to N elements, on the heap beyond: the usual call allocates nothing.
+// An array on the stack up to N elements, on the heap beyond N: an ordinary call allocates nothing.
 #pragma once
 
 #include <cstddef>

@@ -8,6 +8,7 @@
 #include <new>
 #include <ostream>
 
+#include "core/base/cat.h"
 #include "core/base/status.h"
 
 namespace callout {
@@ -19,15 +20,36 @@ constexpr std::array<const char*, 17> kNames = {
     "Aborted",  "OutOfRange",     "Unimplemented",    "Internal",          "Unavailable",
     "DataLoss", "Unauthenticated"};
 
+#define CALLOUT_ROW(name, word, what) word,
+constexpr std::array kKindNames = {CALLOUT_STATUS_KINDS(CALLOUT_ROW)};
+#undef CALLOUT_ROW
+
 }  // namespace
 
 std::string StatusCodeName(StatusCode code) {
   const auto number = static_cast<size_t>(code);
-  return number < kNames.size() ? kNames[number] : "code " + std::to_string(static_cast<int>(code));
+  return number < kNames.size() ? kNames[number] : internal::Cat("code ", static_cast<int>(code));
 }
 
-Status::Status(StatusCode code, std::string message) {
-  if (code != StatusCode::kOk) error_ = std::make_unique<Error>(Error{code, std::move(message)});
+const char* StatusKindName(StatusKind kind) {
+  const auto number = static_cast<size_t>(kind);
+  return number < kKindNames.size() ? kKindNames[number] : kKindNames.front();
+}
+
+Status::Status(StatusCode code, std::string message, StatusKind kind) {
+  if (code != StatusCode::kOk) error_ = std::make_unique<Error>(Error{code, std::move(message), kind});
+}
+
+Status Status::OfException(StatusCode code, std::string message, uint64_t exception) {
+  Status status(code, std::move(message), StatusKind::kException);
+  if (!status.ok()) status.error_->exception = exception;
+  return status;
+}
+
+Status Status::WithMessage(std::string message) const {
+  Status status;
+  if (error_) status.error_ = std::make_unique<Error>(Error{code(), std::move(message), kind(), exception()});
+  return status;
 }
 
 std::string Status::ToString() const {
@@ -56,7 +78,7 @@ Status CaughtStatus() {
   try {
     throw;
   } catch (const std::bad_alloc&) {
-    return ResourceExhausted("out of memory");
+    return Status(StatusCode::kResourceExhausted, "out of memory", StatusKind::kMemory);
   } catch (const std::exception& e) {
     return InternalError(e.what());
   } catch (...) {
@@ -65,7 +87,8 @@ Status CaughtStatus() {
 }
 
 Status OutOfMemory(uint64_t bytes, const char* what) {
-  return ResourceExhausted("out of memory: cannot allocate " + std::to_string(bytes) + " bytes for " + what);
+  return Status(StatusCode::kResourceExhausted, Cat("out of memory: cannot allocate ", bytes, " bytes for ", what),
+                StatusKind::kMemory);
 }
 
 }  // namespace callout::internal

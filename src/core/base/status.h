@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What user code throws, as a Status.
+// Conversion of user code's exceptions to a Status.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace callout::internal {
 
-/// The exception that is being handled: ResourceExhausted for std::bad_alloc, else Internal with what it says. To be
-/// called in a `catch (...)`. Thread-safe.
+/// Returns the exception that is being handled: ResourceExhausted for std::bad_alloc, else Internal with the
+/// exception's text. Must be called in a `catch (...)`. Thread-safe.
 CALLOUT_EXPORT Status CaughtStatus();
 
-/// Calls `body(args...)`, which returns a Status: whatever it throws becomes one. Thread-safe.
+/// Calls `body(args...)`, which returns a Status; an exception becomes a Status. Thread-safe.
 template <typename Body, typename... Args>
 Status Guarded(Body&& body, Args&&... args) {
   try {
@@ -25,7 +25,7 @@ Status Guarded(Body&& body, Args&&... args) {
   }
 }
 
-/// "out of memory: cannot allocate 240000000 bytes for a tap's value". Thread-safe.
+/// Returns "out of memory: cannot allocate 240000000 bytes for a tap's value". Thread-safe.
 CALLOUT_EXPORT Status OutOfMemory(uint64_t bytes, const char* what);
 
 }  // namespace callout::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lock annotations, checked by Clang's -Wthread-safety, and a mutex that carries them (libstdc++'s does not).
+// Lock annotations, which Clang's -Wthread-safety checks, and a mutex that has them (libstdc++'s does not).
 #pragma once
 
 #include <mutex>
@@ -13,7 +13,7 @@
 #endif
 
 #define CALLOUT_GUARDED_BY(x) CALLOUT_ATTRIBUTE(guarded_by(x))
-/// On a function that takes locks in one call and gives them back in another.
+/// For a function that takes locks in one call and releases them in another.
 #define CALLOUT_NO_THREAD_SAFETY_ANALYSIS CALLOUT_ATTRIBUTE(no_thread_safety_analysis)
 #define CALLOUT_REQUIRES(x) CALLOUT_ATTRIBUTE(requires_capability(x))
 
@@ -26,7 +26,7 @@ class CALLOUT_ATTRIBUTE(capability("mutex")) Mutex {
   bool try_lock() CALLOUT_ATTRIBUTE(try_acquire_capability(true)) { return mutex_.try_lock(); }
 
  protected:
-  /// In a forked child, where its holder is not.
+  /// Unlocks the mutex in a forked child, where the thread that holds it does not exist.
   void Renew() { new (&mutex_) std::mutex; }
 
  private:

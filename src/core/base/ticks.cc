@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kLongEnoughNs = 1'000'000'000;
 constexpr int kReadings = 5;
 
-// Both clocks at one moment, as nearly as they can be read.
+// The values of both clocks at one moment, as nearly as they can be read together.
 struct Moment {
   uint64_t ticks = 0;
   int64_t ns = 0;
@@ -31,7 +31,7 @@ struct Moment {
   }
 };
 
-// Read while the library is loaded, so that the base line is as long as the process has run.
+// Read when the library is loaded, so that the measurement is as long as the process has run.
 const Moment g_start = Moment::Now();
 std::atomic<double> g_rate{0.0};
 std::atomic<bool> g_is_measured{false};

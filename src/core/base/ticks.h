@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Time stamps cheap enough for the hot path: the processor's counter (about 7 ns against 25 ns for clock_gettime),
-// turned into nanoseconds only when somebody reads a statistic. The counter is invariant on every x86-64 machine that
-// runs XLA, and by definition on aarch64, where it counts more slowly: 25 MHz to 1 GHz.
-// At the top: seconds, as users write them, as deadlines of the steady clock, whose nanoseconds in 64 bits last 292
-// years.
+// Time stamps that are cheap enough for the hot path: the processor's counter (about 7 ns against 25 ns for
+// clock_gettime), which is converted to nanoseconds only when a statistic is read. The counter is invariant on every
+// x86-64 machine that runs XLA, and by definition on aarch64, where it counts more slowly: 25 MHz to 1 GHz.
+//
+// DeadlineAfter converts seconds, as users write them, to deadlines of the steady clock, whose nanoseconds in 64 bits
+// last 292 years.
 #pragma once
 
 #include <chrono>
 
 namespace callout::internal {
 
-/// The moment `seconds` from now. For ever (`time_point::max()`) if they are negative, no number, or more than 1e9:
-/// some 30 years, beyond which clocks end. Thread-safe.
+/// Returns the moment `seconds` from now; never (`time_point::max()`) for a negative number, NaN, or more than 1e9,
+/// which is some 30 years. Thread-safe.
 inline std::chrono::steady_clock::time_point DeadlineAfter(double seconds) {
   using Clock = std::chrono::steady_clock;
   constexpr double kLongest = 1e9;
@@ -44,7 +45,7 @@ inline uint64_t Ticks() {
 #endif
 }
 
-/// As many ticks as one or two microseconds have.
+/// Returns the number of ticks of one to two microseconds.
 inline uint64_t TicksOfMicroseconds() {
 #if defined(__x86_64__)
   return 4096;
@@ -55,15 +56,15 @@ inline uint64_t TicksOfMicroseconds() {
 #endif
 }
 
-/// Nanoseconds in `ticks`. The rate is measured against the steady clock, over the time since the process loaded the
-/// library, until that is a second; from one call to the next it never falls, and so nor does a sum that only grows.
-/// Thread-safe.
+/// Converts ticks to nanoseconds. The rate is measured against the steady clock, over the time since the library was
+/// loaded, until that is a second. The rate never falls from one call to the next, so a sum that only grows never falls
+/// either. Thread-safe.
 CALLOUT_EXPORT double TicksToNanoseconds(uint64_t ticks);
 
-/// Nanoseconds of the steady clock. Thread-safe.
+/// Returns the nanoseconds of the steady clock. Thread-safe.
 CALLOUT_EXPORT int64_t SteadyNanoseconds();
 
-/// Seconds since the Unix epoch at the moment of `ticks`. Thread-safe.
+/// Returns the seconds since the Unix epoch at the moment of `ticks`. Thread-safe.
 CALLOUT_EXPORT double WallSecondsAt(uint64_t ticks);
 
 }  // namespace callout::internal

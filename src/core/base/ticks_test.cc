@@ -21,7 +21,7 @@ TEST(TicksTest, NanosecondsGrowWithTicks) {
   EXPECT_GT(TicksToNanoseconds(uint64_t{1} << 20), 0.0);
 }
 
-// A counter of a monitoring system that falls is taken for one that began again.
+// A monitoring system takes a counter that falls for one that was restarted.
 TEST(TicksTest, NanosecondsOfTheSameTicksNeverFall) {
   double before = 0;
   for (int i = 0; i < 10'000; ++i) {
@@ -38,7 +38,7 @@ TEST(TicksTest, WallTimeOfAnEarlierTickIsEarlier) {
 
 TEST(TicksTest, WallTimeIsTheSystemClocks) {
   const double system = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  EXPECT_NEAR(WallSecondsAt(Ticks()), system, 60.0);  // the epoch and the unit, not the precision
+  EXPECT_NEAR(WallSecondsAt(Ticks()), system, 60.0);  // checks the epoch and the unit, not the precision
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class WriteAllTest : public ::testing::Test {
     for (const int end : ends_) close(end);
   }
 
-  /// Takes everything out, until the pipe has no writer.
+  /// Reads everything until the pipe has no writer.
   std::string ReadToTheEnd() const {
     std::string all;
     char part[4096];
@@ -33,7 +33,7 @@ class WriteAllTest : public ::testing::Test {
 
 TEST_F(WriteAllTest, AFullPipeThatDoesNotBlockLosesNothing) {
   ASSERT_EQ(fcntl(ends_[1], F_SETFL, O_NONBLOCK), 0);
-  const std::string text(1 << 20, 'x');  // sixteen times what it holds
+  const std::string text(1 << 20, 'x');  // sixteen times a pipe's capacity
   size_t written = 0;
   std::thread writer([&] {
     written = WriteAll(ends_[1], text);

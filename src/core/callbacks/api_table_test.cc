@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table through which a C library registers, used as one would use it.
+// The table through which a C library registers callbacks, used in the way of such a library.
 #include <gtest/gtest.h>
 
 #include <cstring>

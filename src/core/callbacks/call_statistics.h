@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How often and how long callbacks run. Statistics outlive the callbacks that they count: an eager tap's callback lives
-// for one call. Statistics are kept by label, and the table is bounded.
+// How often and how long callbacks run. The counters outlive the callbacks that they count, because an eager tap's
+// callback lives for one call only. The table keeps the counters by label, and its size is bounded.
 #pragma once
 
 #include <atomic>
@@ -17,14 +17,15 @@
 
 namespace callout::internal {
 
-/// Times one call of the callback of `stats`, or does not. The caller counts the call when it is over.
+/// Times one call of a callback, if the call is in the sample. The caller counts the call at its end.
 class Stopwatch {
  public:
-  explicit Stopwatch(CallbackStats& stats) : stats_(stats), weight_(WeightOf(stats)) {
+  /// Begins. `always`: times this call in any case.
+  explicit Stopwatch(CallbackStats& stats, bool always) : stats_(stats), weight_(always ? 1 : WeightOf(stats)) {
     if (weight_ > 0) start_ = Ticks();
   }
 
-  /// True if the next call is to be timed.
+  /// Returns true if the next call is to be timed.
   static bool IsDue(const CallbackStats& stats) { return WeightOf(stats) > 0; }
 
   void Stop() const {
@@ -39,9 +40,9 @@ class Stopwatch {
   static constexpr uint64_t kFirstCalls = 64;  // always timed
   static constexpr uint64_t kTimedEvery = 17;  // a prime: programs call their sites in turn, often 2, 4 or 8 of them
 
-  // The number of calls that the next one's time stands for; 0: it is not timed.
+  // Returns the number of calls that the next call's time stands for; 0: the next call is not timed.
   static uint64_t WeightOf(const CallbackStats& stats) {
-    const uint64_t calls = stats.all_calls();
+    const uint64_t calls = stats.calls();
     if (calls < kFirstCalls || stats.takes_long.load(std::memory_order_relaxed)) [[unlikely]]
       return 1;
     return calls % kTimedEvery == 0 ? kTimedEvery : 0;
@@ -54,13 +55,13 @@ class Stopwatch {
 
 struct CallbackStats;
 
-/// The counters of `label`, made if needed. Thread-safe.
+/// Returns the counters of `label`, which are made if needed. Thread-safe.
 CALLOUT_EXPORT std::shared_ptr<CallbackStats> StatsFor(const std::string& label);
 
-/// All counters, by label, in order. Thread-safe.
+/// Returns all counters, sorted by label. Thread-safe.
 CALLOUT_EXPORT std::vector<std::pair<std::string, std::shared_ptr<CallbackStats>>> AllStats();
 
-/// Forgets labels without a live callback and zeroes the rest. Thread-safe.
+/// Removes labels without a live callback, and zeroes the counters of all others. Thread-safe.
 CALLOUT_EXPORT void ResetStats();
 
 }  // namespace callout::internal

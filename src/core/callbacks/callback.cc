@@ -16,7 +16,7 @@ uint64_t NextId() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Of the callbacks that live.
+// The labels of all live callbacks.
 struct Labels {
   ForkMutex mutex;
   std::unordered_map<uint64_t, const std::string*> by_id CALLOUT_GUARDED_BY(mutex);

@@ -14,7 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Labels its callbacks with what it was given.
+// Makes a callback whose label contains the maker's arguments.
 Result<std::shared_ptr<Callback>> MakeLabelled(const std::string& label, std::string_view payload) {
   if (payload == "bad") return InvalidArgument("no such payload");
   return std::shared_ptr<Callback>(std::make_shared<FakeCallback>(label + "|" + std::string(payload)));

@@ -11,7 +11,7 @@
 namespace callout::internal {
 namespace {
 
-// What a foreign language would keep behind a context.
+// The kind of object that a foreign language would keep behind a context.
 struct Counter {
   int calls = 0;
   int destroyed = 0;

@@ -50,7 +50,7 @@ TEST_F(EmbeddedCodeTest, CompilationsDecideBeforeTheProcess) {
   EXPECT_FALSE(BindingScope::RefusedCodeFailsLate());
 }
 
-// The environment is read once a process, so each text gets a process of its own.
+// A process reads the environment once, so each text needs a process of its own.
 TEST(EmbeddedCodeDeathTest, TheEnvironmentIsUnderstoodAsInPython) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto exits = [](const char* text) {

@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kVariable = "CALLOUT_EMBEDDED_CODE";
 
-// The texts are those that callout.config takes in Python.
+// callout.config accepts the same texts in Python.
 bool IsAllowedByEnvironment() {
   const char* variable = std::getenv(kVariable);
   if (variable == nullptr || *variable == '\0') return true;
@@ -48,7 +48,7 @@ std::atomic<bool>& IsAllowed() {
 
 }  // namespace
 
-void AllowEmbeddedCode(bool allow) { IsAllowed().store(allow, std::memory_order_relaxed); }  // it guards no other data
+void AllowEmbeddedCode(bool allow) { IsAllowed().store(allow, std::memory_order_relaxed); }  // guards no other data
 
 Status CheckEmbeddedCode(const std::string& what) {
   const std::optional<bool> of_compilation = BindingScope::EmbeddedCode();
@@ -73,7 +73,7 @@ Loaded& GetLoaded() {
   return *loaded;
 }
 
-// Stands for a function that this process does not load, in programs that are compiled all the same.
+// Replaces a function that this process refuses to load, in programs that are compiled nevertheless.
 class RefusedFunction final : public Callback {
  public:
   RefusedFunction(std::string label, Status refused) : Callback(std::move(label)), refused_(std::move(refused)) {}
@@ -131,7 +131,7 @@ Result<std::shared_ptr<Callback>> LoadEmbeddedFunction(const std::string& label,
   CALLOUT_ASSIGN_OR_RETURN(const DynamicLibrary opened, Open(loaded, library));
   CALLOUT_ASSIGN_OR_RETURN(auto callback, FindNativeFunction(label, opened, std::string(library.symbol)));
   known = callback;
-  // Known by name, too, for as long as it lives: reports find it there.
+  // Binds the callback to a name while it lives, so that reports find it.
   const std::string bound = std::string(kNativePrefix) + label + "/" + std::string(library.digest);
   Registry::Get().Unbind(Registry::Get().Bind(bound, callback), callback);
   return callback;

@@ -29,7 +29,7 @@ class EmbeddedLibraryTest : public LiveCountTest {
     LiveCountTest::TearDown();
   }
 
-  // What the function makes of 1.0; it is to be a multiple.
+  // Returns the function's result for 1.0, which is the factor of a multiplication.
   static float Factor(Callback& callback) {
     TestBuffer x = TestBuffer::Scalar(1.0F);
     TestBuffer y = TestBuffer::Zeros(DType::kFloat32, {});
@@ -43,7 +43,7 @@ class EmbeddedLibraryTest : public LiveCountTest {
     EXPECT_THAT(callback.Call(call), IsOk());
     return y.values<float>()[0];
   }
-  // Lines of the process's memory map that name a library of this digest.
+  // Returns the lines of the process's memory map that name a library of this digest.
   static std::vector<std::string> Mappings(const LibraryBytes& library) {
     std::vector<std::string> lines;
     std::ifstream maps("/proc/self/maps");
@@ -52,7 +52,7 @@ class EmbeddedLibraryTest : public LiveCountTest {
     }
     return lines;
   }
-  // The library with something behind its end: other bytes, the same functions, loaded anew.
+  // Returns the library with bytes appended: another digest and the same functions, so the library is loaded again.
   static LibraryBytes Variant(const std::string& end) { return LibraryBytes(twice_.bytes + end); }
 
   static inline const LibraryBytes twice_ = LibraryBytes::Read(CALLOUT_NATIVE_CALLBACKS);
@@ -81,7 +81,7 @@ TEST_F(EmbeddedLibraryTest, LibrariesStayApart) {
   EXPECT_EQ(Factor(*thrice.value()), 3.0F);
 }
 
-// The loader takes a path that it knows for the library that it knows by it, and a descriptor's number may come again.
+// The loader identifies a library by its path, and the path of a closed descriptor may come again.
 TEST_F(EmbeddedLibraryTest, LibraryAfterOneThatFailedIsTheRightOne) {
   const LibraryBytes garbage("no library");
   const LibraryBytes other(thrice_.bytes + "after garbage");

@@ -4,14 +4,13 @@
 #include <array>
 #include <limits>
 #include <random>
-#include <string>
 
 #include "core/base/thread_annotations.h"
 
 namespace callout::internal {
 namespace {
 
-// Not 1: several processes may run one program, and must not take a number of another's for one of their own.
+// The start is not 1: several processes may run one program, and none must take another's number for its own.
 int32_t RandomStart() {
   std::random_device random;
   return static_cast<int32_t>(random() % (std::numeric_limits<int32_t>::max() - 1)) + 1;
@@ -19,8 +18,7 @@ int32_t RandomStart() {
 
 struct Kept {
   int32_t number = 0;
-  StatusCode code = StatusCode::kOk;
-  std::string message;
+  Status failure;
 };
 
 class Failures {
@@ -28,7 +26,7 @@ class Failures {
   int32_t Keep(const Status& failure) {
     MutexLock lock(mutex_);
     last_ = last_ == std::numeric_limits<int32_t>::max() ? 1 : last_ + 1;
-    kept_[Slot(last_)] = {last_, failure.code(), std::string(failure.message())};
+    kept_[Slot(last_)] = {last_, failure};
     return last_;
   }
 
@@ -36,7 +34,7 @@ class Failures {
     MutexLock lock(mutex_);
     const Kept& kept = kept_[Slot(number)];
     if (kept.number != number) return std::nullopt;
-    return Status(kept.code, kept.message);
+    return kept.failure;
   }
 
  private:

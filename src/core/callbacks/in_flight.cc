@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/callbacks/in_flight.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 
+#include "core/base/platform.h"
+
 namespace callout::internal {
 
-// One a thread, in a list that only grows; a thread that ends leaves its slot for the next one.
+// The slot of one thread, in a list that only grows. A thread that ends leaves its slot to the next one.
 struct alignas(64) InFlightSlot {
   std::atomic<bool> taken{true};
   std::atomic<Activity> activity{Activity::kIdle};
@@ -31,15 +30,17 @@ std::atomic<Slot*> g_slots{nullptr};
 std::atomic<void (*)()> g_on_new_thread{nullptr};
 
 Slot* TakeSlot() {
-  // seq_cst: who finds a slot here comes behind who added it, also in the order of the two lines below.
+  // seq_cst: a thread that finds a slot here comes after the thread that added it, also in the order of the next two
+  // accesses.
   for (Slot* slot = g_slots.load(std::memory_order_seq_cst); slot != nullptr; slot = slot->next) {
     bool taken = false;
-    // Pairs with the release in ~SlotOwner: its last activity comes before ours.
+    // Pairs with the release in ~SlotOwner: the previous owner's last activity comes before this thread's.
     if (slot->taken.compare_exchange_strong(taken, true, std::memory_order_acq_rel)) return slot;
   }
   auto* slot = new Slot;
   slot->next = g_slots.load(std::memory_order_relaxed);
-  // Before reading `g_on_new_thread`: pairs with WhenThreadsCall, one of the two sees the other.
+  // seq_cst, before reading `g_on_new_thread`: pairs with WhenThreadsCall, so that one of the two sees the other's
+  // write.
   while (!g_slots.compare_exchange_weak(slot->next, slot, std::memory_order_seq_cst, std::memory_order_relaxed)) {
   }
   return slot;
@@ -48,8 +49,8 @@ Slot* TakeSlot() {
 struct SlotOwner {
   Slot* slot = TakeSlot();
   SlotOwner() {
-    slot->thread_id.store(syscall(SYS_gettid), std::memory_order_relaxed);
-    if (auto* const told = g_on_new_thread.load(std::memory_order_seq_cst)) told();
+    slot->thread_id.store(ThreadNumber(), std::memory_order_relaxed);
+    if (auto* const listener = g_on_new_thread.load(std::memory_order_seq_cst)) listener();
   }
   ~SlotOwner() {
     slot->activity.store(Activity::kIdle, std::memory_order_relaxed);
@@ -64,8 +65,8 @@ Slot& ThreadSlot() {
 
 void Write(Slot& slot, Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id,
            const char* label) {
-  // Only this thread writes. The watchdog tolerates a reading torn between two states: it acts only on a serial that it
-  // has seen unchanged for seconds.
+  // Only this thread writes. The watchdog tolerates a reading torn between two states, because it acts only on a serial
+  // that has not changed for seconds.
   slot.callback_id.store(callback_id, std::memory_order_relaxed);
   slot.device_ordinal.store(device_ordinal, std::memory_order_relaxed);
   slot.run_id.store(run_id, std::memory_order_relaxed);
@@ -94,14 +95,15 @@ GpuScope::~GpuScope() { ThreadSlot().holds_gpu.store(held_before_, std::memory_o
 
 bool InsideCall() { return ThreadSlot().activity.load(std::memory_order_relaxed) == Activity::kCall; }
 
-void WhenThreadsCall(void (*told)()) {
-  g_on_new_thread.store(told, std::memory_order_seq_cst);
-  if (g_slots.load(std::memory_order_seq_cst) != nullptr) told();
+void WhenThreadsCall(void (*listener)()) {
+  g_on_new_thread.store(listener, std::memory_order_seq_cst);
+  if (g_slots.load(std::memory_order_seq_cst) != nullptr) listener();
 }
 
-// By the kernel's number of the thread: a signal's handler must not make a variable of the thread's.
+// Finds the slot by the kernel's number of the thread, because a signal handler must not create a thread_local
+// variable.
 const char* RunningCallback(Activity& activity) {
-  const int64_t here = syscall(SYS_gettid);
+  const int64_t here = ThreadNumber();
   for (const Slot* slot = g_slots.load(std::memory_order_acquire); slot != nullptr; slot = slot->next) {
     if (!slot->taken.load(std::memory_order_acquire)) continue;
     if (slot->thread_id.load(std::memory_order_relaxed) != here) continue;
@@ -130,7 +132,7 @@ std::vector<InFlight> ReadInFlight() {
 
 namespace {
 
-// A bit each; those beyond the 63rd share one. Relaxed: nothing else is published by it.
+// One bit for each GPU; ordinals from 63 on share a bit. Relaxed: the bits publish no other data.
 std::atomic<uint64_t> g_gpus{0};
 
 uint64_t GpuBit(int ordinal) { return ordinal < 0 ? 0 : uint64_t{1} << std::min(ordinal, 63); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each thread is doing on behalf of a callback, for the watchdog. A few plain stores a call; nobody waits.
+// What each thread is doing for a callback, for the watchdog. A call costs a few plain stores, and nobody waits.
 #pragma once
 
 #include <atomic>
@@ -19,24 +19,24 @@ enum class Activity : int32_t {
   kWaitingForTaps = 4   ///< An ordered call waits for the delivery of earlier taps.
 };
 
-/// A reading of one thread. `serial` changes whenever the thread begins or ends something.
+/// A reading of one thread. `serial` changes whenever the thread begins or ends an activity.
 struct InFlight {
   Activity activity;
   uint64_t serial;
   uint64_t callback_id;
   int32_t device_ordinal;
   int64_t run_id;
-  int64_t thread_id;  ///< The kernel's.
-  bool holds_gpu;     ///< The GPU of its program waits for it.
+  int64_t thread_id;  ///< The kernel's number of the thread.
+  bool holds_gpu;     ///< The GPU of the thread's program waits for the thread.
 };
 
-/// What one thread is doing.
+/// The activity of one thread.
 struct InFlightSlot;
 
-/// Marks the current thread for as long as it lives. Nests.
+/// Marks the current thread as busy during the object's life. Nests.
 class CALLOUT_EXPORT InFlightScope {
  public:
-  /// `label`: the callback's, which outlives this; null if reports of crashes need none.
+  /// Marks the thread. Borrowed: `label` is the callback's and outlives this object; null if crash reports need none.
   InFlightScope(Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id,
                 const char* label = nullptr);
   ~InFlightScope();
@@ -55,20 +55,21 @@ class CALLOUT_EXPORT InFlightScope {
   Saved saved_;
 };
 
-/// True while the current thread is inside a callback that its program, or its eager caller, waits for. Thread-safe.
+/// Returns true while the current thread is inside a callback that its program, or its eager caller, waits for.
+/// Thread-safe.
 CALLOUT_EXPORT bool InsideCall();
 
-/// Calls `told` when a thread first has a scope, in that thread; at once, too, if one had. Thread-safe.
-void WhenThreadsCall(void (*told)());
+/// Calls `listener` in each thread that gets its first scope, and at once if a thread had one before. Thread-safe.
+void WhenThreadsCall(void (*listener)());
 
-/// The label of the innermost callback that runs on the current thread, and what it does there; null if none does. May
-/// be called in a signal's handler. Borrowed: valid until the callback returns.
+/// Returns the label of the innermost callback that runs on the current thread, and its activity; null if no callback
+/// runs. May be called in a signal handler. Borrowed: valid until the callback returns.
 const char* RunningCallback(Activity& activity);
 
-/// Readings of all threads that are not idle. Thread-safe.
+/// Returns readings of all threads that are not idle. Thread-safe.
 std::vector<InFlight> ReadInFlight();
 
-/// Says that the GPU of this thread's program waits for what the thread does, as long as this lives. Nests.
+/// Marks, during its life, that the GPU of this thread's program waits for the thread. Nests.
 class CALLOUT_EXPORT GpuScope {
  public:
   GpuScope();
@@ -80,9 +81,9 @@ class CALLOUT_EXPORT GpuScope {
   const bool held_before_;
 };
 
-/// Tells that callbacks run in programs on this GPU. Reports of hangs say what is special there. Thread-safe.
+/// Notes that callbacks run in programs on this GPU, for reports of hangs. Thread-safe.
 CALLOUT_EXPORT void NoteGpu(int ordinal);
-/// Whether that was told of more than one. Thread-safe.
+/// Returns whether NoteGpu was called for more than one GPU. Thread-safe.
 bool HasSeveralGpus();
 
 }  // namespace callout::internal

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/callbacks/invoke.h"
 
+#include "core/base/cat.h"
 #include "core/base/process_state.h"
 #include "core/base/status.h"
-#include "core/callbacks/call_statistics.h"
-#include "core/callbacks/in_flight.h"
-#include "core/profile/recorder.h"
+#include "core/callbacks/probe.h"
 
 namespace callout::internal {
 namespace {
 
 [[gnu::always_inline]] inline Status CallGuarded(Callback& callback, const callout_call& call) {
-  if (ProcessIsForkedChild()) [[unlikely]] {
-    return FailedPrecondition(
-        "ForkError: this process was forked from one that used Callout and JAX, whose threads stayed "
-        "there. Start workers with the 'spawn' method instead");
-  }
+  if (ProcessIsForkedChild()) [[unlikely]]
+    return ForkedChildError();
   try {
     return callback.Call(call);
   } catch (...) {
@@ -25,24 +21,6 @@ namespace {
 
 uint64_t BytesOf(const callout_call& call) {
   return TotalBytes({call.args, call.num_args}) + TotalBytes({call.results, call.num_results});
-}
-
-[[gnu::always_inline]] inline Status CallTimed(Callback& callback, const callout_call& call) {
-  const Stopwatch stopwatch(callback.stats());
-  Status status = CallGuarded(callback, call);
-  stopwatch.Stop();
-  return status;
-}
-
-[[gnu::noinline, gnu::cold]] Status CallRecorded(Callback& callback, const callout_call& call) {
-  const ProfileSpan span;
-  Status status = CallTimed(callback, call);
-  ProfileEvent event = EventOf(ProfileKind::kCall, callback, call.device_ordinal, span.session());
-  event.bytes = BytesOf(call);
-  event.failed = !status.ok();
-  event.eager = call.error_context == nullptr;
-  span.End(event);
-  return status;
 }
 
 }  // namespace
@@ -56,20 +34,18 @@ ProfileEvent EventOf(ProfileKind kind, const Callback& callback, int32_t device_
 
 std::string DescribeFailure(const Callback& callback, int32_t device_ordinal, const Status& status) {
   std::string text = "callout: callback '" + callback.label() + "' failed";
-  if (device_ordinal >= 0) text += " on device " + std::to_string(device_ordinal);
+  if (device_ordinal >= 0) text += Cat(" on device ", device_ordinal);
   return text.append(": ").append(status.message());
 }
 
 Status Invoke(Callback& callback, const callout_call& call) {
-  const InFlightScope in_flight(Activity::kCall, callback.id(), call.device_ordinal, call.run_id,
-                                callback.label().c_str());
-  CallbackStats& stats = callback.stats();
-  const Status status = ProfileSession() == 0 ? CallTimed(callback, call) : CallRecorded(callback, call);
-  stats.CountPass(BytesOf(call));
+  const Probe probe(Activity::kCall, callback, call.device_ordinal, call.run_id, Probe::Timing::kSampled);
+  const Status status = CallGuarded(callback, call);
+  probe.Over(BytesOf(call), !status.ok(), ProfileKind::kCall,
+             [&](ProfileEvent& event) { event.eager = call.error_context == nullptr; });
   if (status.ok()) [[likely]]
     return OkStatus();
-  stats.errors.fetch_add(1, std::memory_order_relaxed);
-  return Status(status.code(), DescribeFailure(callback, call.device_ordinal, status));
+  return status.WithMessage(DescribeFailure(callback, call.device_ordinal, status));
 }
 
 }  // namespace callout::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions with typed parameters, as a user writes them, called as XLA's handler does.
+// Functions with typed parameters, written like a user's and called like XLA's handler calls them.
 #include "callout/kernel.h"
 
 #include <gtest/gtest.h>

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "callout/abi.h"
+#include "core/base/cat.h"
 #include "core/base/process_state.h"
 #include "core/base/small_buffer.h"
 #include "core/base/status.h"
@@ -17,26 +18,41 @@
 namespace callout::internal {
 
 void NativeError::Set(void* context, int32_t code, const char* message, size_t length) noexcept {
-  auto* error = static_cast<NativeError*>(context);
-  error->code = code > 0 && code <= 16 ? static_cast<StatusCode>(code) : StatusCode::kInternal;
+  Status& reported = static_cast<NativeError*>(context)->reported;
+  const StatusCode known = code > 0 && code <= 16 ? static_cast<StatusCode>(code) : StatusCode::kInternal;
   try {
-    error->message.assign(message, length);
-  } catch (...) {  // no memory: the code says enough
-    error->message.clear();
+    reported = Status(known, "", StatusKind::kCallback);
+    std::string text;
+    text.assign(message, length);  // assign throws for impossible lengths; a constructor would add them to `message`
+    reported = reported.WithMessage(std::move(text));
+  } catch (...) {  // no memory: the code is enough
   }
 }
 
 Status NativeError::Outcome(int32_t returned) {
   if (returned == 0) [[likely]]
     return OkStatus();
-  if (message.empty()) message = "the function returned error code " + std::to_string(returned);
-  return {code, std::move(message)};
+  if (!reported.message().empty()) return std::move(reported);
+  const StatusCode code = reported.ok() ? StatusCode::kInternal : reported.code();
+  return {code, Cat("the function returned error code ", returned), StatusKind::kCallback};
 }
 
 Status NativeError::Outcome(Status returned) const {
-  if (returned.ok() || message.empty()) [[likely]]
+  if (returned.ok() || reported.message().empty()) [[likely]]
     return returned;
-  return {returned.code(), std::string(returned.message()) + ": " + message};
+  return returned.WithMessage(std::string(returned.message()) + ": " + std::string(reported.message()));
+}
+
+void FailCall(const callout_call& call, const Status& failure) noexcept {
+  const std::string_view message = failure.message();
+  if (call.set_error != &NativeError::Set) {
+    call.set_error(call.error_context, static_cast<int32_t>(failure.code()), message.data(), message.size());
+    return;
+  }
+  try {
+    static_cast<NativeError*>(call.error_context)->reported = failure;
+  } catch (...) {  // no memory: the callback's return value tells the failure
+  }
 }
 
 CallMemory::~CallMemory() {
@@ -45,16 +61,19 @@ CallMemory::~CallMemory() {
 
 void* CallMemory::Allocate(void* scratch, uint64_t bytes, uint64_t alignment) noexcept {
   constexpr uint64_t kAlignment = 64;
-  if (alignment > kAlignment || bytes > (uint64_t{1} << 62)) return nullptr;
-  void* block =
-      std::aligned_alloc(kAlignment, (std::max<uint64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment);
-  if (block == nullptr) return nullptr;
+  if (alignment > kAlignment) return nullptr;
+  auto* memory = static_cast<CallMemory*>(scratch);
+  void* block = nullptr;
+  if (bytes <= (uint64_t{1} << 62)) {
+    block = std::aligned_alloc(kAlignment, (std::max<uint64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment);
+  }
   try {
-    static_cast<CallMemory*>(scratch)->blocks_.push_back(block);
+    if (block != nullptr) memory->blocks_.push_back(block);
   } catch (...) {
     std::free(block);
-    return nullptr;
+    block = nullptr;
   }
+  if (block == nullptr) memory->was_refused_ = true;
   return block;
 }
 
@@ -102,7 +121,7 @@ const callout_api* callout_get_api(uint32_t abi_version) {
 namespace callout::internal {
 namespace {
 
-// What its writer knew of the record; the rest is zeros.
+// Copies the fields that the record's writer knew; all others are zeros.
 callout_function CopyRecord(const callout_function& function) {
   callout_function copy = {};
   std::memcpy(&copy, &function, std::min(function.struct_size, sizeof(copy)));
@@ -157,17 +176,16 @@ Status NativeFunction::Deliver(const Record& record) { return Call(AsCall(record
 
 Result<std::shared_ptr<Callback>> MakeNativeFunction(std::string label, const callout_function& function,
                                                      NativeOptions options) {
-  // What libraries of the first release know of the record.
+  // Libraries of the first release know the fields before this one.
   constexpr size_t kLeastSize = offsetof(callout_function, parameters);
   if (function.struct_size < kLeastSize || function.abi_version != CALLOUT_ABI_VERSION) {
-    return InvalidArgument("native callback '" + label + "' was built for Callout ABI version " +
-                           std::to_string(function.abi_version) + "; this core has version " +
-                           std::to_string(CALLOUT_ABI_VERSION));
+    return InvalidArgument(Cat("native callback '", label, "' was built for Callout ABI version ", function.abi_version,
+                               "; this core has version ", CALLOUT_ABI_VERSION));
   }
   if (function.fn == nullptr ||
       (function.kind != CALLOUT_FUNCTION_POINTERS && function.kind != CALLOUT_FUNCTION_CALL)) {
-    return InvalidArgument("native callback '" + label + "' has no function, or one of unknown kind " +
-                           std::to_string(function.kind));
+    return InvalidArgument(
+        Cat("native callback '", label, "' has no function, or one of unknown kind ", function.kind));
   }
   if (HasReserved(function)) {
     return Unimplemented("native callback '" + label + "' says in `reserved` what this core does not know");
@@ -226,9 +244,8 @@ class Closure final : public Callback {
 
 Result<std::shared_ptr<Callback>> MakeClosure(std::string label, const callout_closure& closure) {
   if (closure.struct_size < sizeof(callout_closure)) {  // the first version; there are no smaller ones
-    return InvalidArgument("callout: the closure for '" + label + "' has struct_size " +
-                           std::to_string(closure.struct_size) + "; expected at least " +
-                           std::to_string(sizeof(callout_closure)) + " (0: it was taken)");
+    return InvalidArgument(Cat("callout: the closure for '", label, "' has struct_size ", closure.struct_size,
+                               "; expected at least ", sizeof(callout_closure), " (0: it was taken)"));
   }
   if (closure.call == nullptr) return InvalidArgument("callout: the closure for '" + label + "' has no function");
   return std::shared_ptr<Callback>(std::make_shared<Closure>(std::move(label), closure));

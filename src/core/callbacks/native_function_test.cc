@@ -6,6 +6,8 @@
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 
 #include "testing/live_counts.h"
 #include "testing/status_matchers.h"
@@ -36,7 +38,7 @@ callout_function WithCall(callout_call_fn fn) {
           0};
 }
 
-// A call with the buffers behind it.
+// A call and its buffers.
 struct TestCall {
   TestCall(std::vector<TestBuffer> arg_buffers, std::vector<TestBuffer> result_buffers)
       : args(std::move(arg_buffers)), results(std::move(result_buffers)) {
@@ -146,6 +148,50 @@ TEST_F(NativeFunctionTest, CallFormReportsCodeAndText) {
   EXPECT_EQ(status.message(), "index 9 of 4");
 }
 
+TEST_F(NativeFunctionTest, ErrorsOfFunctionsAreOfTheKindOfCallbacksWhateverTheySay) {
+  const auto says = WithCall([](const callout_call* call) -> int32_t {
+    constexpr std::string_view kText = "check failed: ForkError: does not fit: no callback is bound: out of memory";
+    call->set_error(call->error_context, 5, kText.data(), kText.size());
+    return 1;
+  });
+  EXPECT_EQ(CallNative(says, NoBuffers().call).kind(), StatusKind::kCallback);
+  const auto returns = Pointers([](void**, const int64_t*) -> int32_t { return 5; });
+  EXPECT_EQ(CallNative(returns, NoBuffers().call).kind(), StatusKind::kCallback);
+}
+
+TEST_F(NativeFunctionTest, FailureAfterMemoryWasRefusedIsOfTheKindOfMemory) {
+  const auto function = WithCall([](const callout_call* call) -> int32_t {
+    if (call->allocate(call->allocator, uint64_t{1} << 63, 8) != nullptr) return 0;
+    call->set_error(call->error_context, 3, "no room", 7);
+    return 1;
+  });
+  const Status status = CallNative(function, NoBuffers().call);
+  EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument, "no room"));
+  EXPECT_EQ(status.kind(), StatusKind::kMemory);
+}
+
+TEST_F(NativeFunctionTest, CallOfThisCoreGetsAFailureWhole) {
+  const auto function = WithCall([](const callout_call* call) -> int32_t {
+    FailCall(*call, Status::OfException(StatusCode::kAborted, "KeyError: 'k'", 7));
+    return 1;
+  });
+  const Status status = CallNative(function, NoBuffers().call);
+  EXPECT_THAT(status, StatusIs(StatusCode::kAborted, "KeyError: 'k'"));
+  EXPECT_EQ(status.kind(), StatusKind::kException);
+  EXPECT_EQ(status.exception(), 7U);
+}
+
+TEST_F(NativeFunctionTest, CallOfAnotherHostGetsCodeAndText) {
+  std::string got;
+  callout_call call = NoBuffers().call;
+  call.error_context = &got;
+  call.set_error = [](void* context, int32_t code, const char* message, size_t length) {
+    *static_cast<std::string*>(context) = std::to_string(code) + std::string(message, length);
+  };
+  FailCall(call, Status(StatusCode::kAborted, " words", StatusKind::kCheck));
+  EXPECT_EQ(got, "10 words");
+}
+
 TEST_F(NativeFunctionTest, ErrorWithoutATextNamesTheCode) {
   const auto function = WithCall([](const callout_call*) -> int32_t { return 3; });
   EXPECT_THAT(CallNative(function, NoBuffers().call), StatusIs(StatusCode::kInternal, "returned error code 3"));
@@ -208,7 +254,7 @@ TEST_F(NativeFunctionTest, RecordOfAnotherAbiVersionIsRefused) {
   function.abi_version = CALLOUT_ABI_VERSION;
   function.struct_size = offsetof(callout_function, parameters) - 1;
   EXPECT_THAT(MakeNativeFunction("f", function), StatusIs(StatusCode::kInvalidArgument, "'f'"));
-  function.struct_size = offsetof(callout_function, parameters);  // a writer that knows no more
+  function.struct_size = offsetof(callout_function, parameters);  // a writer that knows no more fields
   EXPECT_THAT(MakeNativeFunction("f", function), IsOk());
   function.struct_size = sizeof(callout_function);
   function.reserved = 1;

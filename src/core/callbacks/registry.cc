@@ -6,18 +6,20 @@
 #include <sstream>
 #include <utility>
 
+#include "core/base/cat.h"
+#include "core/base/hazard.h"
 #include "core/callbacks/binding_scope.h"
 #include "core/callbacks/callback.h"
 
 namespace callout::internal {
 namespace {
 
-// Takes no reference: dropping the last one under the lock would run a destructor there.
+// Compares without taking a reference: dropping the last reference under the lock would run a destructor there.
 bool IsSame(const std::weak_ptr<Callback>& one, const std::weak_ptr<Callback>& other) {
   return !one.owner_before(other) && !other.owner_before(one);
 }
 
-// A print says in its name all that there is to know of it, and it may be of thousands of arrays.
+// The limit is large because a print's name describes the print, which may have thousands of arrays.
 constexpr size_t kMaxNameBytes = 1 << 20;
 constexpr size_t kMaxListed = 100;  // names in an error
 
@@ -26,7 +28,7 @@ std::string Shown(std::string_view name) {
   return std::string(name.substr(0, kMaxShown)) + (name.size() > kMaxShown ? "..." : "");
 }
 
-// How many characters must be changed, put in or left out to make one of the other (Levenshtein's distance).
+// Returns how many characters must be changed, inserted or removed to turn one text into the other (Levenshtein).
 size_t Distance(std::string_view one, std::string_view other) {
   std::vector<size_t> row(other.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -41,7 +43,7 @@ size_t Distance(std::string_view one, std::string_view other) {
   return row.back();
 }
 
-// The name that `name` may have been meant to be: at most a third of it is different. Empty if there is none.
+// Returns the known name that `name` may be a misspelling of: at most a third differs. Empty if there is none.
 std::string_view Nearest(std::string_view name, const std::vector<std::string>& names) {
   constexpr size_t kMaxCompared = 256;
   std::string_view nearest;
@@ -59,6 +61,27 @@ std::string_view Nearest(std::string_view name, const std::vector<std::string>& 
 
 }  // namespace
 
+RegisteredName::~RegisteredName() { delete holder_.load(std::memory_order_relaxed); }
+
+std::shared_ptr<Callback> RegisteredName::callback() const {
+  const Holder* holder = nullptr;
+  const Hazard hazard = Hazard::Of(holder_, holder);
+  return *holder;
+}
+
+const RegisteredName::Holder* RegisteredName::Set(std::shared_ptr<Callback> callback) {
+  const Callback* const raw = callback.get();
+  const Holder* const old = holder_.exchange(new Holder(std::move(callback)), std::memory_order_seq_cst);
+  now_.store(raw, std::memory_order_release);  // pairs with IsOf: a thread that sees the callback also sees the holder
+  return old;
+}
+
+void RegisteredName::Forget(const Holder* old) {
+  if (old == nullptr) return;
+  Hazard::WaitForReaders(old);
+  delete old;
+}
+
 Registry& Registry::Get() {
   static Registry* const registry = new Registry;  // leaked: it may hold Python callables at exit
   return *registry;
@@ -66,35 +89,40 @@ Registry& Registry::Get() {
 
 Status Registry::Register(const std::string& name, std::shared_ptr<Callback> callback, bool replace) {
   if (name.find_first_of(std::string_view("\n\0", 2)) != std::string::npos || name.size() > kMaxNameBytes) {
-    return InvalidArgument("cannot register a callback as '" + Shown(name) + "': a name must be one line, of at most " +
-                           std::to_string(kMaxNameBytes) + " bytes");
+    return InvalidArgument(Cat("cannot register a callback as '", Shown(name),
+                               "': a name must be one line, of at most ", kMaxNameBytes, " bytes"));
   }
   if (name.empty() || name.starts_with(kBoundPrefix) || name.starts_with(kNativePrefix) ||
       name.starts_with(kPrintPrefix)) {
     return InvalidArgument("cannot register a callback as '" + name +
                            "': a name must not be empty and must not begin with 'py:', 'native:' or 'id_print:'");
   }
-  std::shared_ptr<Callback> replaced;  // destroyed after the lock is released: its destructor may want other locks
-  MutexLock lock(mutex_);
-  Entry& entry = entries_[name];
-  if (entry.held != nullptr && !replace) {
-    return AlreadyExists("a callback is already registered as '" + name + "'; pass replace=True to bind it anew");
+  const RegisteredName::Holder* replaced = nullptr;
+  {
+    MutexLock lock(mutex_);
+    Sweep();
+    Entry& entry = entries_[name];
+    if (entry.held != nullptr && !replace) {
+      return AlreadyExists("a callback is already registered as '" + name + "'; pass replace=True to bind it anew");
+    }
+    entry.held = entry.name.lock();  // programs that were loaded before hold it
+    if (entry.held == nullptr) entry.held = std::make_shared<RegisteredName>();
+    entry.name = entry.held;
+    replaced = entry.held->Set(std::move(callback));
   }
-  replaced = std::move(entry.held);
-  entry.callback = callback;
-  entry.held = std::move(callback);
+  RegisteredName::Forget(replaced);  // after the lock is released: a callback's destructor may need other locks
   return OkStatus();
 }
 
 Status Registry::Unregister(const std::string& name) {
-  std::shared_ptr<Callback> removed;
+  std::shared_ptr<RegisteredName> removed;
   MutexLock lock(mutex_);
   auto it = entries_.find(name);
   if (it == entries_.end() || it->second.held == nullptr) {
     return NotFound("no callback is registered as '" + name + "'");
   }
   removed = std::move(it->second.held);
-  entries_.erase(it);
+  if (removed.use_count() == 1) entries_.erase(it);
   return OkStatus();
 }
 
@@ -115,7 +143,7 @@ std::string Registry::Bind(std::string_view base, const std::shared_ptr<Callback
       entry.bindings = 1;
       return name;
     }
-    name = stem + "#" + std::to_string(i);
+    name = Cat(stem, "#", i);
   }
 }
 
@@ -127,28 +155,34 @@ void Registry::Unbind(const std::string& name, const std::weak_ptr<Callback>& ca
 }
 
 Result<std::shared_ptr<Callback>> Registry::Find(std::string_view name, std::string_view needed) const {
+  CALLOUT_ASSIGN_OR_RETURN(BoundCallback found, FindBound(name, needed));
+  return std::move(found.callback);
+}
+
+Result<BoundCallback> Registry::FindBound(std::string_view name, std::string_view needed) const {
   if (name.size() > kMaxNameBytes) {
-    return InvalidArgument("callout: the program asks for a callback with a name of " + std::to_string(name.size()) +
-                           " bytes, '" + Shown(name) + "'; expected at most " + std::to_string(kMaxNameBytes));
+    return InvalidArgument(Cat("callout: the program asks for a callback with a name of ", name.size(), " bytes, '",
+                               Shown(name), "'; expected at most ", kMaxNameBytes));
   }
-  if (auto callback = BindingScope::Find(name)) return callback;
+  if (auto callback = BindingScope::Find(name)) return BoundCallback{std::move(callback), nullptr};
   {
     MutexLock lock(mutex_);
     if (auto it = entries_.find(name); it != entries_.end()) {
-      if (auto callback = it->second.callback.lock()) return callback;
+      if (const auto& held = it->second.held) return BoundCallback{held->callback(), held};
+      if (auto callback = it->second.callback.lock()) return BoundCallback{std::move(callback), nullptr};
     }
   }
   CALLOUT_ASSIGN_OR_RETURN(auto made, Makers::Get().MakeForProgram(name));
-  if (made != nullptr) return made;
-  if (auto fallback = BindingScope::MakeFallback(name)) return fallback;
-  return NotFound(DescribeUnbound(name, needed));
+  if (made != nullptr) return BoundCallback{std::move(made), nullptr};
+  if (auto fallback = BindingScope::MakeFallback(name)) return BoundCallback{std::move(fallback), nullptr};
+  return Status(StatusCode::kNotFound, DescribeUnbound(name, needed), StatusKind::kUnboundName);
 }
 
 bool Registry::IsBound(std::string_view name) const {
   if (BindingScope::Has(name)) return true;
   MutexLock lock(mutex_);
   const auto it = entries_.find(name);
-  return it != entries_.end() && !it->second.callback.expired();
+  return it != entries_.end() && (it->second.held != nullptr || !it->second.callback.expired());
 }
 
 std::string Registry::DescribeUnbound(std::string_view name, std::string_view needed) const {
@@ -197,7 +231,7 @@ std::vector<std::string> Registry::RegisteredNames() const {
 
 void Registry::Sweep() {
   if (entries_.size() < sweep_at_) return;
-  std::erase_if(entries_, [](const auto& item) { return item.second.callback.expired(); });
+  std::erase_if(entries_, [](const auto& item) { return item.second.IsUnused(); });
   sweep_at_ = 2 * entries_.size() + 64;
 }
 

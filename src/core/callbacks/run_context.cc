@@ -17,8 +17,8 @@ struct Part {
 };
 
 struct RunContexts {
-  // Nearly always 0, which calls of programs see without a lock. Relaxed: a run begins after its context was counted
-  // and ends before that is counted off, so its calls cannot see 0. What they read then is the lock's.
+  // Nearly always 0, which calls of programs read without a lock. Relaxed: a run begins after its context was counted
+  // and ends before the context is uncounted, so its calls cannot read 0. The lock orders all other reads.
   std::atomic<int64_t> count{0};
   std::atomic<uint32_t> next{0};
   std::array<Part, 16> parts;
@@ -41,7 +41,7 @@ RunContext::RunContext(std::shared_ptr<void> given, int32_t run_id) : given_(std
     Part& part = contexts.PartOf(launch_id_);
     MutexLock lock(part.mutex);
     const SeenRun seen = {given_.get(), run_id == 0 ? launch_id_ : int64_t{run_id}};
-    if (!part.runs.emplace(launch_id_, seen).second) continue;  // a run that has gone on for 2^30 others
+    if (!part.runs.emplace(launch_id_, seen).second) continue;  // a run that outlasted 2^30 others has it
     contexts.count.fetch_add(1, std::memory_order_relaxed);
     return;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What hosts give to runs. A runtime knows a run with a context by a number of ours, under which handlers find both
-// what its host gave and the number that its host gave it. A runtime's own way of passing data to handlers crashes in
-// runs that nothing was given to.
+// Contexts that hosts pass to runs. The runtime knows a run with a context by a launch id that this file chooses; by
+// the launch id, handlers find both the host's context and the run id that the host chose. XLA's own way of passing
+// data to handlers is not used, because it crashes in runs without such data.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace callout::internal {
 
-/// What one run was given, for as long as this object lives. Thread-safe.
+/// The context of one run, for as long as this object lives. Thread-safe.
 class CALLOUT_EXPORT RunContext {
  public:
-  /// Runs are launched as one of these numbers only if they have a RunContext.
+  /// Returns whether `run_id` may be a launch id. A run without a RunContext must not use such a number.
   static bool IsLaunchId(int32_t run_id) { return run_id < 0 || run_id >= kFirst; }
 
-  /// Keeps `given`. `run_id`: what callbacks see; 0: the number that it is launched as.
+  /// Keeps `given`. Callbacks get `run_id`; 0: they get the launch id.
   RunContext(std::shared_ptr<void> given, int32_t run_id);
   ~RunContext();
   RunContext(const RunContext&) = delete;
   RunContext& operator=(const RunContext&) = delete;
 
-  /// The number that the run is to be launched as: no other that goes on has it.
+  /// Returns the number with which the run is to be launched; no other current run has the same number.
   int32_t launch_id() const { return launch_id_; }
 
  private:
@@ -40,8 +40,8 @@ struct SeenRun {
   int64_t id = 0;
 };
 
-/// What the run that the runtime calls `launch_id` was given; that number itself and nothing if it has no RunContext.
-/// Thread-safe.
+/// Returns the context and the run id of the run that the runtime calls `launch_id`; no context and `launch_id` itself
+/// if the run has no RunContext. Thread-safe.
 CALLOUT_EXPORT SeenRun FindRun(int64_t launch_id);
 
 }  // namespace callout::internal

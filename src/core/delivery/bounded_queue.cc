@@ -12,15 +12,15 @@ namespace callout::internal {
 namespace {
 
 constexpr size_t kChunkBytes = 64 << 10;
-// A nap ends after so much: large records are delivered while their memory is in the caches, and no queue fills during
-// a nap.
+// A nap ends once this many bytes wait: large records are then delivered while their memory is in the caches, and no
+// queue fills during a nap.
 constexpr uint64_t kPromptBytes = 8 << 20;
 constexpr int kFewestPauses = 8;
-constexpr int kMostPauses = 64;  // all in all about as long as waking a thread takes
+constexpr int kMostPauses = 64;  // all pauses together take about as long as waking a thread
 
-// Of a lock that is held for some 20 ns: to sleep until it is free takes a hundred times as long. Each attempt takes
-// the lock's cache line from who holds it, and the line's way from core to core, up to 200 ns, is what bounds
-// producers. So attempts are rare, and who has the line pushes several records before it goes.
+// The lock is held for about 20 ns, so a waiter spins: sleeping would take a hundred times as long. Each attempt pulls
+// the lock's cache line from its owner, and moving the line from core to core, up to 200 ns, is what limits producers.
+// So attempts are rare, and a producer that has the line pushes several records before it loses it.
 class CALLOUT_ATTRIBUTE(scoped_lockable) SpinningLock {
  public:
   explicit SpinningLock(Mutex& mutex) CALLOUT_ATTRIBUTE(acquire_capability(mutex)) : mutex_(mutex) {
@@ -41,8 +41,8 @@ class CALLOUT_ATTRIBUTE(scoped_lockable) SpinningLock {
 }  // namespace
 
 struct BoundedQueue::Chunk {
-  size_t bytes;           // behind this struct
-  Chunk* next = nullptr;  // published by the state that says that this one ends
+  size_t bytes;           // bytes of records, after this struct
+  Chunk* next = nullptr;  // published by the state kEnd of this chunk
 
   RecordHeader* At(size_t offset) {
     return reinterpret_cast<RecordHeader*>(reinterpret_cast<char*>(this) + AlignUp(sizeof(Chunk), 64) + offset);
@@ -67,7 +67,8 @@ BoundedQueue::~BoundedQueue() {
 
 BoundedQueue::Chunk* BoundedQueue::NewChunk(size_t record_bytes) {
   const size_t usable = std::max(record_bytes + sizeof(RecordHeader), kChunkBytes);
-  // Pooled: a backlog of many chunks would fault in fresh pages for each, which costs more than the records do.
+  // The memory is pooled: with a backlog of many chunks, each would fault in fresh pages, which costs more than the
+  // records do.
   void* memory = AllocatePooled(AlignUp(sizeof(Chunk), 64) + usable);
   if (memory == nullptr) return nullptr;
   auto* chunk = new (memory) Chunk{.bytes = usable};
@@ -76,8 +77,9 @@ BoundedQueue::Chunk* BoundedQueue::NewChunk(size_t record_bytes) {
 }
 
 bool BoundedQueue::HasRoom(uint64_t charged_bytes) {
-  // What was released when somebody last looked is no more than what is: the consumer's line stays with the consumer.
-  const uint64_t charged = charged_.load(std::memory_order_relaxed);  // changes under this lock alone
+  // `known_room_` comes from an older `released_`, which only grows, so the room is at least as large. The consumer's
+  // cache line thus stays with the consumer.
+  const uint64_t charged = charged_.load(std::memory_order_relaxed);  // only changes under this lock
   if (charged + charged_bytes <= known_room_) [[likely]]
     return true;
   return LookForRoom(charged_bytes);
@@ -89,20 +91,20 @@ bool BoundedQueue::HasRoom(uint64_t charged_bytes) {
   const uint64_t prompt = std::min(kPromptBytes, capacity_ / 4);
   const uint64_t room = capacity_ - std::min(pending, capacity_);
   const bool are_many = pending + charged_bytes > prompt;
-  if (are_many) wakeup_.EndNap();
+  if (are_many) wakeup_.EndTimedWait();
   known_room_ = charged + std::min(room, are_many ? charged_bytes + prompt : prompt - pending);
   return pending == 0 || charged_bytes <= room;
 }
 
 bool BoundedQueue::WaitForRoom(uint64_t charged_bytes) {
   ++blocked_;
-  // seq_cst: either the consumer sees that somebody waits, or HasRoom sees what it released.
+  // seq_cst, pairs with PublishRoom: either the consumer sees the waiter, or HasRoom sees the released room.
   waiting_.fetch_add(1, std::memory_order_seq_cst);
   while (!closed_ && !HasRoom(charged_bytes)) {
     wakeup_.Interrupt();
     room_.wait(mutex_);
   }
-  waiting_.fetch_sub(1, std::memory_order_relaxed);  // who misses it notifies nobody
+  waiting_.fetch_sub(1, std::memory_order_relaxed);  // a consumer that still counts this waiter notifies in vain
   return !closed_;
 }
 
@@ -125,12 +127,12 @@ BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint6
   }
   RecordHeader* header = tail_->At(used_);
   used_ += bytes;
-  new (tail_->At(used_)) RecordHeader;  // the commit of the record before it publishes it
+  new (tail_->At(used_)) RecordHeader;  // published by the commit of the record before it
   header->bytes = static_cast<uint32_t>(bytes);
   header->charged_bytes = charged_bytes;
   header->kind = kind;
   header->num_buffers = 0;
-  header->ticket = taken_.load(std::memory_order_relaxed) + 1;  // changes under this lock alone
+  header->ticket = taken_.load(std::memory_order_relaxed) + 1;  // only changes under this lock
   if (kind != RecordKind::kValue) [[unlikely]]
     ++others_;
   header->sequence = header->ticket - others_;
@@ -141,13 +143,13 @@ BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint6
 }
 
 void BoundedQueue::Commit(RecordHeader* record) {
-  // pairs with Peek, and with HasWork: see Wakeup::Notify
+  // The store pairs with Peek, and with HasWork: see Wakeup::Notify.
   record->state.store(RecordState::kCommitted, std::memory_order_seq_cst);
   wakeup_.Notify();
 }
 
 bool BoundedQueue::HasUndelivered() const {
-  MutexLock lock(mutex_);  // who takes it later comes behind the caller
+  MutexLock lock(mutex_);  // a later producer locks after this call, and so sees the caller's writes
   return delivered_.load(std::memory_order_seq_cst) < taken_.load(std::memory_order_relaxed);
 }
 
@@ -188,7 +190,7 @@ uint64_t BoundedQueue::CountValues() {
 }
 
 void BoundedQueue::PublishProgress() {
-  if (HasUnpublished()) {  // a store takes the line from the producers, whatever it stores
+  if (HasUnpublished()) {  // any store takes the cache line from the producers
     delivered_values_.store(popped_values_, std::memory_order_relaxed);  // for Stats
     delivered_.store(popped_ticket_, std::memory_order_seq_cst);
   }
@@ -196,9 +198,9 @@ void BoundedQueue::PublishProgress() {
 }
 
 void BoundedQueue::PublishRoom() {
-  const uint64_t released = released_.load(std::memory_order_relaxed);  // what this thread stored
+  const uint64_t released = released_.load(std::memory_order_relaxed);  // this thread stored the value
   if (released != popped_charged_) {
-    const uint64_t level = charged_.load(std::memory_order_relaxed) - released;  // no less than what was popped
+    const uint64_t level = charged_.load(std::memory_order_relaxed) - released;  // at least the popped bytes
     if (level > high_water_.load(std::memory_order_relaxed)) high_water_.store(level, std::memory_order_relaxed);
     released_.store(popped_charged_, std::memory_order_seq_cst);
   }

@@ -20,25 +20,25 @@ constexpr std::chrono::hours kLong{1};  // longer than any test may run
 TEST(WakeupTest, InterruptBeforeANapEndsIt) {
   Wakeup wakeup;
   wakeup.Interrupt();
-  wakeup.Nap(kLong);
+  wakeup.TimedWait(kLong);
 }
 
 TEST(WakeupTest, InterruptDuringANapEndsIt) {
   Wakeup wakeup;
   std::latch started(1);
-  std::thread napper([&] {
+  std::thread waiter([&] {
     started.count_down();
-    wakeup.Nap(kLong);
+    wakeup.TimedWait(kLong);
   });
   started.wait();
   wakeup.Interrupt();
-  napper.join();
+  waiter.join();
 }
 
 TEST(WakeupTest, InterruptCountsOnce) {
   Wakeup wakeup;
   wakeup.Interrupt();
-  wakeup.Nap(kLong);
+  wakeup.TimedWait(kLong);
   bool asked = false;
   wakeup.Sleep([&] { return asked = true; });
   EXPECT_TRUE(asked) << "the interrupt was still pending after the nap";
@@ -77,31 +77,31 @@ TEST(WakeupTest, NotifyDoesNotTouchWhoIsAwake) {
 
 TEST(WakeupTest, EndNapEndsANapThatHasBegun) {
   Wakeup wakeup;
-  std::thread napper([&] { wakeup.Nap(kLong); });
-  SpinUntil([&] { return wakeup.rest() == Rest::kNapping; });
-  wakeup.Notify();  // is for sleepers
-  EXPECT_EQ(wakeup.rest(), Rest::kNapping);
-  wakeup.EndNap();
-  napper.join();
+  std::thread waiter([&] { wakeup.TimedWait(kLong); });
+  SpinUntil([&] { return wakeup.rest() == Rest::kTimedWait; });
+  wakeup.Notify();  // only wakes sleepers
+  EXPECT_EQ(wakeup.rest(), Rest::kTimedWait);
+  wakeup.EndTimedWait();
+  waiter.join();
   EXPECT_EQ(wakeup.rest(), Rest::kAwake);
 }
 
 TEST(WakeupTest, EndNapTouchesNeitherWhoIsAwakeNorWhoSleeps) {
   Wakeup wakeup;
-  wakeup.EndNap();
+  wakeup.EndTimedWait();
   std::atomic<bool> work{false};
   std::thread sleeper([&] {
     wakeup.Sleep([&] { return work.load(); });
-    EXPECT_TRUE(work.load()) << "EndNap woke it";
+    EXPECT_TRUE(work.load()) << "EndTimedWait woke it";
   });
   SpinUntil([&] { return wakeup.rest() == Rest::kSleeping; });
-  wakeup.EndNap();
+  wakeup.EndTimedWait();
   work.store(true);
   wakeup.Notify();
   sleeper.join();
 }
 
-// Each side waits for the other's last step, so a lost wake-up hangs the test.
+// Each thread waits for the other's last step, so a lost wake-up hangs the test.
 TEST(WakeupTest, NoWakeupIsLost) {
   Wakeup wakeup;
   std::atomic<int> produced{0};
@@ -146,7 +146,7 @@ class BoundedQueueTest : public LiveCountTest {
     record->run_id = value;
     queue_.Commit(record);
   }
-  // The value of the next record, which is popped; -1 if there is none.
+  // Pops the next record and returns its value; -1 if there is none.
   int64_t Take() {
     RecordHeader* record = queue_.Peek();
     if (record == nullptr) return -1;
@@ -347,25 +347,25 @@ TEST_F(BoundedQueueTest, CloseReleasesWaitingProducersAndSaysHowMany) {
 TEST_F(BoundedQueueTest, WaitingProducerWakesTheConsumer) {
   Push(1, 1000);
   std::thread producer([&] { EXPECT_EQ(TryReserve(500, WhenFull::kWait), Outcome::kTaken); });
-  wakeup_.Nap(std::chrono::hours(1));  // ends because the producer needs room
+  wakeup_.TimedWait(std::chrono::hours(1));  // returns because the producer needs room
   EXPECT_EQ(Take(), 1);
   queue_.PublishProgress();
   producer.join();
 }
 
 TEST_F(BoundedQueueTest, NapEndsWhenAQuarterOfTheCapacityWaits) {
-  std::thread consumer([&] { wakeup_.Nap(std::chrono::hours(1)); });
-  SpinUntil([&] { return wakeup_.rest() == Rest::kNapping; });
+  std::thread consumer([&] { wakeup_.TimedWait(std::chrono::hours(1)); });
+  SpinUntil([&] { return wakeup_.rest() == Rest::kTimedWait; });
   Push(1, kCapacity / 4);
-  EXPECT_EQ(wakeup_.rest(), Rest::kNapping);
+  EXPECT_EQ(wakeup_.rest(), Rest::kTimedWait);
   Push(2, 1);
   consumer.join();
 }
 
 TEST_F(BoundedQueueTest, RecordForWhichThereIsNoRoomEndsANap) {
   Push(1, kCapacity);
-  std::thread consumer([&] { wakeup_.Nap(std::chrono::hours(1)); });
-  SpinUntil([&] { return wakeup_.rest() == Rest::kNapping; });
+  std::thread consumer([&] { wakeup_.TimedWait(std::chrono::hours(1)); });
+  SpinUntil([&] { return wakeup_.rest() == Rest::kTimedWait; });
   EXPECT_EQ(TryReserve(1), Outcome::kFull);
   consumer.join();
 }
@@ -376,10 +376,10 @@ TEST_F(BoundedQueueTest, WhatWasGivenBackDoesNotEndANap) {
     EXPECT_EQ(Take(), i);
     queue_.PublishProgress();
   }
-  std::thread consumer([&] { wakeup_.Nap(std::chrono::hours(1)); });
-  SpinUntil([&] { return wakeup_.rest() == Rest::kNapping; });
+  std::thread consumer([&] { wakeup_.TimedWait(std::chrono::hours(1)); });
+  SpinUntil([&] { return wakeup_.rest() == Rest::kTimedWait; });
   Push(1, kCapacity / 5);
-  EXPECT_EQ(wakeup_.rest(), Rest::kNapping);
+  EXPECT_EQ(wakeup_.rest(), Rest::kTimedWait);
   wakeup_.Interrupt();
   consumer.join();
 }
@@ -412,7 +412,7 @@ TEST_F(BoundedQueueTest, RecordLargerThanAChunkHasOneOfItsOwn) {
   constexpr size_t kHuge = 300 << 10;
   Push(1);
   RecordHeader* huge = Reserve(1, WhenFull::kGiveUp, kHuge);
-  std::memset(reinterpret_cast<char*>(huge + 1), 1, kHuge - sizeof(RecordHeader));  // ASan judges
+  std::memset(reinterpret_cast<char*>(huge + 1), 1, kHuge - sizeof(RecordHeader));  // ASan finds an overrun
   huge->run_id = 2;
   queue_.Commit(huge);
   Push(3);
@@ -454,7 +454,7 @@ TEST_F(BoundedQueueTest, DestructionFreesTheBlocksOfWhatIsLeft) {
 TEST_F(BoundedQueueTest, ManyProducersKeepTheirOrderAndLoseNothing) {
   constexpr int kProducers = 4;
   constexpr int64_t kEach = 3000;
-  constexpr size_t kBytes = kSmall + 96;  // rolls chunks over often
+  constexpr size_t kBytes = kSmall + 96;  // often crosses chunks
   std::vector<std::thread> producers;
   for (int p = 0; p < kProducers; ++p) {
     producers.emplace_back([&, p] {

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Delivery says of itself.
+// The parts of Delivery that take records: options, channels, and Push.
 #include "core/delivery/delivery.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "core/base/block_pool.h"
+#include "core/base/cat.h"
 #include "core/base/process_state.h"
 #include "core/base/status.h"
 #include "core/base/ticks.h"
-#include "core/callbacks/call_statistics.h"
-#include "core/callbacks/in_flight.h"
 #include "core/callbacks/invoke.h"
-#include "core/profile/recorder.h"
+#include "core/callbacks/probe.h"
 
 namespace callout::internal {
 namespace {
 
-// Buffers up to this size are copied into the queue's own memory; the receiver copies them once more if it keeps them.
-// A second copy of 4 KB costs less than a block of its own.
+// Buffers up to this size are copied into the queue's own memory, and the receiver copies them once more if it keeps
+// them. A second copy of 4 KB costs less than a block of its own.
 constexpr uint64_t kInlineBytes = 4096;
 
 [[gnu::always_inline]] inline Delivery::RecordSize MeasureRecord(std::span<const callout_buffer> buffers) {
@@ -35,7 +34,8 @@ constexpr uint64_t kInlineBytes = 4096;
   return {bytes, charged + bytes - inline_bytes};
 }
 
-// The record was taken, and must come out of the queue.
+// Marks a record as lost that ran out of memory while it was filled. The record has its ticket, so it must still pass
+// through the queue.
 [[gnu::noinline, gnu::cold]] bool Lose(RecordHeader& header, uint32_t num_copied) {
   for (uint32_t i = 0; i < num_copied; ++i) FreeBlock(header.blocks()[i]);
   header.num_buffers = 0;
@@ -43,7 +43,7 @@ constexpr uint64_t kInlineBytes = 4096;
   return false;
 }
 
-// False if there is no memory.
+// Returns false if there is no memory.
 [[gnu::always_inline]] inline bool CopyBuffers(RecordHeader& header, const callout_buffer* buffers) {
   int64_t* dims = header.dims();
   size_t num_dims = 0;
@@ -70,34 +70,34 @@ constexpr uint64_t kInlineBytes = 4096;
   return true;
 }
 
-[[gnu::always_inline]] inline uint32_t TakeUnsent(TapSite& site, const Sending& sending) {
-  if (!sending.unsent) [[likely]]
-    return site.throttle->TakeUnsent(sending.device_ordinal);
-  return *sending.unsent + site.throttle->TakeUnsent(sending.device_ordinal, Throttle::Place::kUpstream);
+[[gnu::always_inline]] inline uint32_t TakeSkipped(TapSite& site, const Sending& sending) {
+  if (!sending.skipped) [[likely]]
+    return site.throttle->TakeSkipped(sending.device_ordinal);
+  return *sending.skipped + site.throttle->TakeSkipped(sending.device_ordinal, Throttle::Place::kUpstream);
 }
 
-// The record behind it will know of them.
-void PutUnsentBack(TapSite& site, const Sending& sending, uint32_t count) {
-  const auto place = sending.unsent ? Throttle::Place::kUpstream : Throttle::Place::kInProgram;
-  site.throttle->AddUnsent(count, sending.device_ordinal, place);
+// Adds the count of skipped records to the next record, because this one was not sent.
+void PutSkippedBack(TapSite& site, const Sending& sending, uint32_t count) {
+  const auto place = sending.skipped ? Throttle::Place::kUpstream : Throttle::Place::kInProgram;
+  site.throttle->AddSkipped(count, sending.device_ordinal, place);
 }
 
-// False if there is no memory.
+// Returns false if there is no memory.
 [[gnu::always_inline]] inline bool FillRecord(RecordHeader& header, TapSite& site, const Sending& sending) {
   header.num_buffers = static_cast<uint32_t>(sending.buffers.size());
   header.site = &site;
   header.run_id = sending.run_id;
   header.ticks = Ticks();
   header.device_ordinal = sending.device_ordinal;
-  header.unsent = TakeUnsent(site, sending);
+  header.skipped = TakeSkipped(site, sending);
   header.step = sending.step.value_or(0);
   if (CopyBuffers(header, sending.buffers.data())) [[likely]]
     return true;
-  PutUnsentBack(site, sending, header.unsent);
+  PutSkippedBack(site, sending, header.skipped);
   return false;
 }
 
-// What it does not let through is counted.
+// Asks the site's senders and throttle, and counts a record that the throttle leaves out.
 [[gnu::always_inline]] inline bool IsAdmitted(TapSite& site, int32_t device_ordinal, std::optional<int64_t> step,
                                               Throttle::Place place = Throttle::Place::kInProgram) {
   if (!site.senders.Admits(device_ordinal)) return false;
@@ -112,13 +112,14 @@ void PutUnsentBack(TapSite& site, const Sending& sending, uint32_t count) {
   span.End(EventOf(ProfileKind::kRoomWait, callback, device_ordinal, span.session()));
 }
 
-}  // namespace
-
-Status ForkedChildError() {
-  return FailedPrecondition(
-      "ForkError: this process was forked from one that used Callout, and its delivery threads "
-      "stayed there. Start workers with the 'spawn' method instead");
+[[gnu::noinline, gnu::cold]] ProfileEvent EventOfTap(const ProfileSpan& span, ProfileKind kind, const TapSite& site,
+                                                     const Sending& sending) {
+  ProfileEvent event = EventOf(kind, *site.callback, sending.device_ordinal, span.session());
+  event.bytes = TotalBytes(sending.buffers);
+  return event;
 }
+
+}  // namespace
 
 Delivery& Delivery::Get() {
   static Delivery* const delivery = new Delivery;  // leaked: programs may run during static destruction
@@ -130,11 +131,10 @@ Delivery::~Delivery() = default;
 
 Status Delivery::Configure(const DeliveryOptions& options) {
   if (options.queue_bytes < kMinQueueBytes) {
-    return InvalidArgument("queue_bytes must be at least " + std::to_string(kMinQueueBytes) + ", got " +
-                           std::to_string(options.queue_bytes));
+    return InvalidArgument(Cat("queue_bytes must be at least ", kMinQueueBytes, ", got ", options.queue_bytes));
   }
   if (options.python_threads < 1 || options.python_threads > kMaxPythonThreads) {
-    return InvalidArgument("delivery_threads must be 1 to 64, got " + std::to_string(options.python_threads));
+    return InvalidArgument(Cat("delivery_threads must be 1 to 64, got ", options.python_threads));
   }
   MutexLock lock(mutex_);
   options_ = options;
@@ -177,7 +177,7 @@ Delivery::Channel* Delivery::AddChannel(Worker worker, int32_t device_ordinal) {
     const auto index = static_cast<size_t>(std::max(device_ordinal, 0) % limit);
     auto& threads = threads_[worker_index];
     while (threads.size() <= index) {
-      const std::string name = std::string("callout-") + WorkerName(worker) + std::to_string(threads.size());
+      const std::string name = Cat("callout-", WorkerName(worker), threads.size());
       threads.push_back(std::make_unique<DeliveryThread>(name.substr(0, 15), gates_[worker_index], errors_));
     }
     DeliveryThread* thread = threads[index].get();
@@ -186,14 +186,14 @@ Delivery::Channel* Delivery::AddChannel(Worker worker, int32_t device_ordinal) {
                 WorkerName(worker), device_ordinal});
     at = channels_.emplace(key, std::move(channel)).first;
     if (closed_.load(std::memory_order_acquire)) {
-      at->second->queue->Close();  // too late for Shutdown to see it
+      at->second->queue->Close();  // Shutdown closed the queues before this one existed
     } else {
       thread->Start();
     }
   }
   Channel* channel = at->second.get();
   auto& slot = DirectSlot(worker, device_ordinal);
-  // Two devices that share a slot: the first keeps it.
+  // If two devices share a slot, the first keeps it.
   if (slot.load(std::memory_order_relaxed) == nullptr) slot.store(channel, std::memory_order_release);
   return channel;
 }
@@ -214,7 +214,7 @@ bool Delivery::CountDrop(TapSite& site, BoundedQueue::Outcome outcome) {
 }
 
 bool Delivery::Refuse(TapSite& site, int32_t device_ordinal, BoundedQueue::Outcome outcome) {
-  site.throttle->AddUnsent(1, device_ordinal);
+  site.throttle->AddSkipped(1, device_ordinal);
   return CountDrop(site, outcome);
 }
 
@@ -225,19 +225,15 @@ bool Delivery::Admit(TapSite& site, int32_t device_ordinal, std::optional<int64_
 Result<Inspector::Send> Delivery::Inspect(TapSite& site, const Sending& sending) {
   std::span<const callout_buffer> buffers = sending.buffers;
   const std::span<const int64_t> offsets = TakeOffsets(site.info, buffers);
-  CallbackStats& stats = site.callback->stats();
-  const Stopwatch stopwatch(stats);
+  const Probe probe(Activity::kCall, *site.callback, sending.device_ordinal, sending.run_id, Probe::Timing::kSampled);
   Result<Inspector::Send> send = site.inspector->Inspect({.site = &site.info,
                                                           .buffers = buffers,
                                                           .offsets = offsets,
                                                           .device_ordinal = sending.device_ordinal,
                                                           .run_id = sending.run_id,
                                                           .step = sending.step,
-                                                          .unsent = TakeUnsent(site, sending)});
-  stopwatch.Stop();
-  stats.calls.fetch_add(1, std::memory_order_relaxed);
-  stats.bytes.fetch_add(TotalBytes(buffers), std::memory_order_relaxed);
-  if (!send.ok()) stats.errors.fetch_add(1, std::memory_order_relaxed);
+                                                          .skipped = TakeSkipped(site, sending)});
+  probe.Over(TotalBytes(buffers), !send.ok());
   return send;
 }
 
@@ -248,7 +244,7 @@ bool Delivery::Passes(TapSite& site, std::span<const callout_buffer> value) {
     return false;
   (void)TakeOffsets(site.info, value);
   if (!site.inspector->Passes(value)) return false;
-  stats.CountPass(TotalBytes(value));
+  stats.Count(TotalBytes(value));
   return true;
 }
 
@@ -290,7 +286,7 @@ Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
   return outcome;
 }
 
-// Room for a record, waited for if the policy says so.
+// Reserves room for a record, and waits for room if the policy says so.
 [[gnu::always_inline]] inline BoundedQueue::Outcome Delivery::TakeRoom(Channel& channel, const TapSite& site,
                                                                        const Sending& sending, RecordHeader** header) {
   using WhenFull = BoundedQueue::WhenFull;
@@ -305,60 +301,47 @@ Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
 [[gnu::noinline, gnu::cold]] Status Delivery::NotTaken(TapSite& site, const Sending& sending,
                                                        BoundedQueue::Outcome outcome) {
   if (sending.patience == Patience::kComesAgain) {
-    // Its sender has it still, and counts it when it ends.
+    // The sender still has the record, and counts it when it gives up.
     if (outcome == BoundedQueue::Outcome::kClosed) return Unavailable("the tap queue is closed");
     const bool waits = site.policy == OverflowPolicy::kBlock;
     if (outcome == BoundedQueue::Outcome::kFull && waits) return Unavailable("the tap queue is full");
   }
-  // An inspector has counted the record, and those before it.
-  if (site.inspector == nullptr) PutUnsentBack(site, sending, sending.unsent.value_or(0) + 1);
+  // An inspector has already counted the record, and the skipped records before it.
+  if (site.inspector == nullptr) PutSkippedBack(site, sending, sending.skipped.value_or(0) + 1);
   const bool fails = CountDrop(site, outcome);
   if (outcome == BoundedQueue::Outcome::kNoMemory) return OutOfMemory(TotalBytes(sending.buffers), "a tap's value");
   if (!fails) return OkStatus();
-  return ResourceExhausted("the tap queue is full and the tap was made with on_full=\"fail\": no room for the " +
-                           std::to_string(MeasureRecord(sending.buffers).charged) + " bytes of its record. " +
-                           DescribeQueues());
+  return ResourceExhausted(Cat("the tap queue is full and the tap was made with on_full=\"fail\": no room for the ",
+                               MeasureRecord(sending.buffers).charged, " bytes of its record. ", DescribeQueues()));
 }
 
 Status Delivery::PushTo(Channel& channel, TapSite& site, const Sending& sending) {
-  if (ProfileSession() != 0) [[unlikely]]
-    return PushRecorded(channel, site, sending);
+  const ProfileSpan span;
   RecordHeader* header = nullptr;
   const auto outcome = TakeRoom(channel, site, sending, &header);
-  if (outcome != BoundedQueue::Outcome::kTaken) [[unlikely]]
-    return NotTaken(site, sending, outcome);
+  if (outcome != BoundedQueue::Outcome::kTaken) [[unlikely]] {
+    Status status = NotTaken(site, sending, outcome);
+    if (span.on() && status.code() != StatusCode::kUnavailable)
+      span.End(EventOfTap(span, ProfileKind::kDrop, site, sending));
+    return status;
+  }
   const bool filled = FillRecord(*header, site, sending);
-  channel.queue->Commit(header);
+  std::optional<ProfileEvent> event;
+  if (span.on()) [[unlikely]] {
+    event = EventOfTap(span, filled ? ProfileKind::kTap : ProfileKind::kDrop, site, sending);
+    event->queued = static_cast<int64_t>(header->ticks);
+    event->level = channel.queue->Stats().pending_bytes;
+    event->flow = FlowOf(event->worker, sending.device_ordinal, header->sequence);
+  }
+  channel.queue->Commit(header);  // after this the consumer may have destroyed the record
   channel.thread->StartIfParked();
+  if (event) [[unlikely]]
+    span.End(*event);
   if (!filled) [[unlikely]]
     return NotTaken(site, sending, BoundedQueue::Outcome::kNoMemory);
   if (sending.queued != nullptr) [[unlikely]]
     *sending.queued = true;
   return OkStatus();
-}
-
-[[gnu::noinline, gnu::cold]] Status Delivery::PushRecorded(Channel& channel, TapSite& site, const Sending& sending) {
-  const ProfileSpan span;
-  ProfileEvent event = EventOf(ProfileKind::kTap, *site.callback, sending.device_ordinal, span.session());
-  event.bytes = TotalBytes(sending.buffers);
-  RecordHeader* header = nullptr;
-  const auto outcome = TakeRoom(channel, site, sending, &header);
-  if (outcome != BoundedQueue::Outcome::kTaken) {
-    Status status = NotTaken(site, sending, outcome);
-    event.kind = ProfileKind::kDrop;
-    if (status.code() != StatusCode::kUnavailable) span.End(event);
-    return status;
-  }
-  const bool filled = FillRecord(*header, site, sending);
-  event.queued = static_cast<int64_t>(header->ticks);
-  event.level = channel.queue->Stats().pending_bytes;
-  event.flow = FlowOf(event.worker, sending.device_ordinal, header->sequence);
-  channel.queue->Commit(header);  // it may be gone now
-  channel.thread->StartIfParked();
-  if (!filled) event.kind = ProfileKind::kDrop;
-  span.End(event);
-  if (sending.queued != nullptr) *sending.queued = filled;
-  return filled ? OkStatus() : NotTaken(site, sending, BoundedQueue::Outcome::kNoMemory);
 }
 
 DeliveryErrorReport Delivery::TakeErrors() { return errors_.Take(); }
@@ -377,7 +360,7 @@ std::vector<NamedQueueStats> Delivery::QueueStatistics() const {
       const auto at = std::find_if(all.begin(), all.end(), [&](const NamedQueueStats& queue) {
         return queue.worker == above.worker && queue.device_ordinal == above.device_ordinal;
       });
-      // Nothing may have come to its queue yet.
+      // The device's first record may not have reached a queue yet, so there may be no queue.
       if (at != all.end()) {
         at->upstream = above;
         continue;
@@ -393,13 +376,12 @@ std::string Delivery::DescribeQueues() const {
   const auto all = QueueStatistics();
   if (all.empty()) text += " none";
   for (const NamedQueueStats& q : all) {
-    text += std::string(&q == all.data() ? " " : "; ") + WorkerName(q.worker) + " device " +
-            std::to_string(q.device_ordinal) + ": " + std::to_string(q.stats.records - q.stats.delivered) +
-            " records, " + std::to_string(q.stats.pending_bytes) + " of " + std::to_string(q.stats.capacity_bytes) +
-            " bytes";
+    text += Cat(&q == all.data() ? " " : "; ", WorkerName(q.worker), " device ", q.device_ordinal, ": ",
+                q.stats.records - q.stats.delivered, " records, ", q.stats.pending_bytes, " of ",
+                q.stats.capacity_bytes, " bytes");
     if (q.upstream.capacity_bytes == 0) continue;
-    text += ", " + std::to_string(q.upstream.records) + " more on their way from the device, " +
-            std::to_string(q.upstream.bytes) + " of " + std::to_string(q.upstream.capacity_bytes) + " bytes";
+    text += Cat(", ", q.upstream.records, " more on their way from the device, ", q.upstream.bytes, " of ",
+                q.upstream.capacity_bytes, " bytes");
   }
   return text;
 }

@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// As XLA runs programs.
+// Sets the floating-point mode in which XLA runs programs.
 void FlushSubnormals() {
 #if defined(__x86_64__)
   constexpr unsigned int kFlushToZero = 0x8000;
@@ -66,7 +66,7 @@ class DeliveryTest : public LiveCountTest {
   Delivery delivery_;
 };
 
-// A copy of what a record said.
+// A copy of a record.
 struct Seen {
   int32_t device_ordinal;
   int64_t run_id;
@@ -150,7 +150,7 @@ TEST_F(DeliveryTest, ReceiverMayKeepABlock) {
   FreeBlock(kept);
 }
 
-// XLA's threads have subnormal numbers switched off, and the first tap of one starts the delivery thread.
+// XLA's threads have subnormal numbers switched off, and the first tap of such a thread starts the delivery thread.
 TEST_F(DeliveryTest, SubnormalNumbersAreThere) {
   const auto callback = std::make_shared<FakeCallback>("subnormal");
   double seen = 0;

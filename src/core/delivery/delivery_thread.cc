@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/delivery/delivery_thread.h"
 
-#include <pthread.h>
-#include <sys/prctl.h>
-
 #include <algorithm>
 #include <cfenv>
 #include <exception>
@@ -11,14 +8,15 @@
 #include <utility>
 
 #include "core/base/block_pool.h"
+#include "core/base/cat.h"
 #include "core/base/log.h"
+#include "core/base/platform.h"
 #include "core/base/status.h"
 #include "core/base/ticks.h"
-#include "core/callbacks/in_flight.h"
 #include "core/callbacks/invoke.h"
+#include "core/callbacks/probe.h"
 #include "core/delivery/tap_site.h"
 #include "core/frame/buffer.h"
-#include "core/profile/recorder.h"
 
 namespace callout::internal {
 namespace {
@@ -28,17 +26,17 @@ constexpr size_t kMaxFirst = 8;
 }  // namespace
 
 void DeliveryErrors::Add(const Callback& callback, int32_t device_ordinal, const Status& status) {
-  const std::string text = DescribeFailure(callback, device_ordinal, status);
+  const Status failure = status.WithMessage(DescribeFailure(callback, device_ordinal, status));
   if (!callback.stats().tap_error_logged.exchange(true, std::memory_order_relaxed)) {
     Log(LogLevel::kError,
-        text + "\nFurther errors of this callback are counted, not logged; barrier_wait() raises them.",
+        std::string(failure.message()) +
+            "\nFurther errors of this callback are counted, not logged; barrier_wait() raises them.",
         callback.log_source());
   }
   MutexLock lock(mutex_);
   ++report_.count;
-  if (report_.first.size() < kMaxFirst) report_.first.push_back(text);
-  report_.last = text;
-  report_.last_code = status.code();
+  if (report_.first.size() < kMaxFirst) report_.first.push_back(failure);
+  report_.last = failure;
 }
 
 DeliveryErrorReport DeliveryErrors::Take() {
@@ -50,11 +48,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// A batch ends after so long, so that barriers see progress. After so many records it ends where others may want the
-// GIL or somebody waits; else it goes on, since each batch is a write of each file.
+// A batch ends after this time, so that barriers see progress. After this many records a batch ends if another thread
+// may want the GIL or waits for progress; otherwise it goes on, since the end of each batch writes each file.
 constexpr int kBatchRecords = 256;
 constexpr double kBatchNanoseconds = 2e6;
-// Room is given back this often inside a batch, for producers that wait with large records.
+// Room is returned this often inside a batch, for producers that wait with large records.
 constexpr uint64_t kPublishBytes = 1 << 20;
 
 thread_local bool t_is_delivery_thread = false;
@@ -62,16 +60,6 @@ thread_local bool t_is_delivery_thread = false;
 void DestroyRecord(RecordHeader& header) {
   for (uint32_t i = 0; i < header.num_buffers; ++i) FreeBlock(header.blocks()[i]);
   header.~RecordHeader();
-}
-
-[[gnu::noinline, gnu::cold]] void RecordDelivery(const ProfileSpan& span, const Callback& callback,
-                                                 const Record& record, const Status& status) {
-  ProfileEvent event = EventOf(ProfileKind::kDelivery, callback, record.device_ordinal, span.session());
-  event.queued = static_cast<int64_t>(record.ticks);
-  event.bytes = TotalBytes(record.buffers);
-  event.flow = FlowOf(event.worker, record.device_ordinal, record.sequence);
-  event.failed = !status.ok();
-  span.End(event);
 }
 
 [[gnu::noinline, gnu::cold]] void RecordLevel(const BoundedQueue& queue) {
@@ -84,7 +72,7 @@ void DestroyRecord(RecordHeader& header) {
 
 void LogRecord(const Callback& callback, const Record& record) {
   std::string text = "record of '" + callback.label() + "' received from device ";
-  text += std::to_string(record.device_ordinal) + ":";
+  text += Cat(record.device_ordinal, ":");
   for (const callout_buffer& buffer : record.buffers) text += " " + ShapeString(buffer);
   Log(LogLevel::kDebug, text, callback.log_source());
 }
@@ -119,7 +107,7 @@ void DeliveryThread::Start() {
 
 void DeliveryThread::EndParking() {
   MutexLock lock(mutex_);
-  // Stop may have come meanwhile, and who stopped it may be the queues' consumer now.
+  // Stop may have come in between, and the caller of Stop may be the queues' consumer now.
   if (parked_.load(std::memory_order_relaxed)) StartUnlessRunning();
 }
 
@@ -128,7 +116,7 @@ void DeliveryThread::StartUnlessRunning() {
   if (thread_.joinable()) thread_.join();
   stopped_ = false;
   stop_.store(false, std::memory_order_relaxed);   // the thread's start publishes it
-  parked_.store(true, std::memory_order_seq_cst);  // where no thread is to be had, whoever comes next tries again
+  parked_.store(true, std::memory_order_seq_cst);  // if no thread can be created, the next caller tries again
   try {
     thread_ = std::thread([this] { Run(); });
   } catch (const std::system_error& error) {
@@ -147,7 +135,7 @@ void DeliveryThread::StartIfParkedOrLater() noexcept {
 
 void DeliveryThread::Park() {
   (void)End(steady_clock::time_point::max(), /*parked=*/true);
-  // Whoever commits a record now sees that it has to start the thread; one that came before that is seen here.
+  // A producer that commits a record from now on sees that it has to start the thread; this loop finds earlier records.
   for (const BoundedQueue* queue : Queues()) {
     if (queue->HasUndelivered()) return StartIfParkedOrLater();
   }
@@ -159,7 +147,7 @@ bool DeliveryThread::End(steady_clock::time_point deadline, bool parked) {
   std::thread ended;
   {
     MutexLock lock(mutex_);
-    ++stopping_;  // nobody starts it meanwhile, nor clears `parked_`
+    ++stopping_;  // prevents other calls from starting the thread or clearing `parked_`
     stopped_ = stopped_ || !parked;
     parked_.store(!stopped_, std::memory_order_seq_cst);
     stop_.store(true, std::memory_order_seq_cst);
@@ -207,19 +195,19 @@ bool DeliveryThread::running() const {
 
 void DeliveryThread::Run() {
   t_is_delivery_thread = true;
-  pthread_setname_np(pthread_self(), name_.c_str());
+  NameThisThread(name_.c_str());
   ProfileThreadDelivers();
-  // A thread inherits its parent's floating-point mode, and XLA runs programs with subnormal numbers off.
+  // A thread inherits its parent's floating-point environment, and XLA runs programs with subnormal numbers off.
   std::fesetenv(FE_DFL_ENV);
-  prctl(PR_SET_TIMERSLACK, 1000UL);  // naps end within a microsecond of their time, not within 50
+  WakeOnTime();  // for precise naps
   constexpr uint64_t kManyTicks = uint64_t{1} << 40;
   const double nanoseconds = std::max(TicksToNanoseconds(kManyTicks), 1.0);
   batch_ticks_ = static_cast<uint64_t>(kBatchNanoseconds / nanoseconds * static_cast<double>(kManyTicks));
   while (!stop_.load(std::memory_order_seq_cst)) {
     if (HasWork()) {
       if (!DrainOnce()) break;
-    } else if (const Naps::Duration nap = naps_.Next(); nap > Naps::Duration::zero()) {
-      wakeup_.Nap(nap);
+    } else if (const IdleBackoff::Duration nap = backoff_.Next(); nap > IdleBackoff::Duration::zero()) {
+      wakeup_.TimedWait(nap);
     } else {
       wakeup_.Sleep([this] { return HasWork() || stop_.load(std::memory_order_seq_cst); });
     }
@@ -230,14 +218,15 @@ void DeliveryThread::Run() {
   progress_.notify_all();
 }
 
-// Takes no lock: it is asked under the wakeup's, which others take while they hold mutex_.
+// HasWork takes no lock: Wakeup::Sleep calls it under the wakeup's lock, which other threads take while they hold
+// mutex_.
 bool DeliveryThread::HasWork() const {
   if (own_queues_.size() != num_queues_.load(std::memory_order_seq_cst)) return true;
   return std::any_of(own_queues_.begin(), own_queues_.end(), [](BoundedQueue* queue) { return queue->HasWork(); });
 }
 
 bool DeliveryThread::DrainOnce() {
-  if (own_queues_.size() != num_queues_.load(std::memory_order_relaxed)) own_queues_ = Queues();  // under their lock
+  if (own_queues_.size() != num_queues_.load(std::memory_order_relaxed)) own_queues_ = Queues();  // takes the lock
   const ProfileSpan span;
   if (gate_.enter != nullptr) {
     if (!gate_.enter()) return false;
@@ -245,12 +234,12 @@ bool DeliveryThread::DrainOnce() {
       span.End({.kind = ProfileKind::kGilWait});
   }
   for (BoundedQueue* queue : own_queues_) DrainQueue(*queue);
-  Flush();  // before PublishProgress: when a barrier returns, sinks have written what it waited for
+  Flush();  // before PublishProgress: when a barrier returns, sinks have written the records that it waited for
   if (gate_.leave != nullptr) gate_.leave();
   for (BoundedQueue* queue : own_queues_) {
     if (span.on() && queue->HasUnpublished()) [[unlikely]] {
       queue->PublishRoom();
-      RecordLevel(*queue);  // before whoever waits for these records may end the profile
+      RecordLevel(*queue);  // before a thread that waits for these records may end the profile
     }
     queue->PublishProgress();
   }
@@ -267,9 +256,12 @@ void DeliveryThread::Flush() {
     const Status status = Guarded([&] { return callback->Flush(); });
     if (span.on()) [[unlikely]]
       span.End(EventOf(ProfileKind::kFlush, *callback, -1, span.session()));
-    if (!status.ok()) AddError(*callback, -1, status);
+    if (status.ok()) continue;
+    callback->stats().errors.fetch_add(1, std::memory_order_relaxed);
+    errors_.Add(*callback, -1, status);
   }
   to_flush_.clear();
+  last_receiver_ = nullptr;
 }
 
 void DeliveryThread::DrainQueue(BoundedQueue& queue) {
@@ -281,7 +273,7 @@ void DeliveryThread::DrainQueue(BoundedQueue& queue) {
     const uint64_t charged = header->charged_bytes;
     Deliver(*header);
     queue.Pop(header);
-    naps_.Count(charged);
+    backoff_.Count(charged);
     DestroyRecord(*header);
     unpublished += charged;
     const bool are_many = n % kBatchRecords == 0;
@@ -297,16 +289,11 @@ void DeliveryThread::DrainQueue(BoundedQueue& queue) {
 void DeliveryThread::Deliver(RecordHeader& header) {
   TapSite& site = *header.site;
   if (header.kind == RecordKind::kRetireSite) {
-    // Pairs with that of the other threads: whoever is last comes behind all that they did with the site.
+    // Pairs with the fetch_sub of the other threads: the last thread sees all that they did with the site.
     if (site.retiring.fetch_sub(1, std::memory_order_acq_rel) == 1) delete &site;
     return;
   }
   if (header.kind == RecordKind::kLost) return;
-  Callback& callback = *site.callback;
-  if (to_flush_.empty() || to_flush_.back() != site.callback) {
-    if (std::find(to_flush_.begin(), to_flush_.end(), site.callback) == to_flush_.end())
-      to_flush_.push_back(site.callback);
-  }
   std::span<const callout_buffer> buffers(header.buffers(), header.num_buffers);
   const std::span<const int64_t> offsets = TakeOffsets(site.info, buffers);
   const Record record = {.site = &site.info,
@@ -318,26 +305,52 @@ void DeliveryThread::Deliver(RecordHeader& header) {
                          .sequence = header.sequence,
                          .ticks = header.ticks,
                          .step = site.info.has_step ? std::optional(header.step) : std::nullopt,
-                         .unsent = header.unsent};
-  if (LogEnabled(LogLevel::kDebug)) [[unlikely]]
-    LogRecord(callback, record);
-  const InFlightScope in_flight(Activity::kDelivery, callback.id(), header.device_ordinal, header.run_id,
-                                callback.label().c_str());
-  const ProfileSpan span;
-  const uint64_t start = Ticks();
-  const Status status = Guarded([&] { return callback.Deliver(record); });
-  if (span.on()) [[unlikely]]
-    RecordDelivery(span, callback, record, status);
-  CallbackStats& stats = callback.stats();
-  stats.host_ticks.fetch_add(Ticks() - start, std::memory_order_relaxed);
-  stats.calls.fetch_add(1, std::memory_order_relaxed);
-  stats.bytes.fetch_add(TotalBytes(record.buffers), std::memory_order_relaxed);
-  if (!status.ok()) AddError(callback, header.device_ordinal, status);
+                         .skipped = header.skipped};
+  if (site.router == nullptr) [[likely]]
+    return DeliverTo(site.callback, record);
+  DeliverBehindHandle(site, record);
 }
 
-void DeliveryThread::AddError(const Callback& callback, int32_t device_ordinal, const Status& status) {
-  callback.stats().errors.fetch_add(1, std::memory_order_relaxed);
-  errors_.Add(callback, device_ordinal, status);
+void DeliveryThread::DeliverBehindHandle(const TapSite& site, const Record& record) {
+  const bool is_last = !record.buffers.empty() && last_receiver_ != nullptr && site.router == last_router_ &&
+                       record.buffers.front().size_bytes == sizeof(Handle) &&
+                       Handle::Of(record.buffers.front().data) == last_handle_;
+  if (!is_last) {
+    const Status found = FindReceiver(site, record);
+    if (!found.ok()) {
+      site.callback->stats().errors.fetch_add(1, std::memory_order_relaxed);
+      return errors_.Add(*site.callback, record.device_ordinal, found);
+    }
+  }
+  Record rest = record.BehindFirst();
+  rest.site = site.behind_handle.get();
+  DeliverTo(last_receiver_, rest);
+}
+
+Status DeliveryThread::FindReceiver(const TapSite& site, const Record& record) {
+  last_receiver_ = nullptr;
+  return Guarded([&]() -> Status {
+    CALLOUT_ASSIGN_OR_RETURN(last_receiver_, site.router->Find(record.buffers));
+    last_router_ = site.router;
+    last_handle_ = Handle::Of(record.buffers.front().data);
+    return OkStatus();
+  });
+}
+
+void DeliveryThread::DeliverTo(const std::shared_ptr<Callback>& receiver, const Record& record) {
+  Callback& callback = *receiver;
+  if (to_flush_.empty() || to_flush_.back() != receiver) {
+    if (std::find(to_flush_.begin(), to_flush_.end(), receiver) == to_flush_.end()) to_flush_.push_back(receiver);
+  }
+  if (LogEnabled(LogLevel::kDebug)) [[unlikely]]
+    LogRecord(callback, record);
+  const Probe probe(Activity::kDelivery, callback, record.device_ordinal, record.run_id, Probe::Timing::kEach);
+  const Status status = Guarded([&] { return callback.Deliver(record); });
+  probe.Over(TotalBytes(record.buffers), !status.ok(), ProfileKind::kDelivery, [&](ProfileEvent& event) {
+    event.queued = static_cast<int64_t>(record.ticks);
+    event.flow = FlowOf(event.worker, record.device_ordinal, record.sequence);
+  });
+  if (!status.ok()) errors_.Add(callback, record.device_ordinal, status);
 }
 
 }  // namespace callout::internal

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread that delivers records, and the errors of the callbacks that it calls. A failing tap never fails the
-// program: its errors are counted, the first of each callback is logged, and the next barrier takes the last one, the
-// number, and the first few.
+// A thread that delivers records, and the errors of the callbacks that it calls. A failing tap never fails the program:
+// errors are counted, the first error of each callback is logged, and the next barrier gets the number of errors, the
+// first few and the last one.
 #pragma once
 
 #include <atomic>
@@ -18,21 +18,21 @@
 #include "core/base/thread_annotations.h"
 #include "core/callbacks/callback.h"
 #include "core/delivery/bounded_queue.h"
+#include "core/handles/handle.h"
 
 namespace callout::internal {
 
 struct DeliveryErrorReport {
   uint64_t count = 0;
-  std::vector<std::string> first;  ///< At most 8, in order.
-  std::string last;
-  StatusCode last_code = StatusCode::kOk;
+  std::vector<Status> first;  ///< At most 8, in order.
+  Status last;
 };
 
 class DeliveryErrors {
  public:
-  /// Logs the callback's first error. Thread-safe.
+  /// Adds an error. Logs it if it is the callback's first. Thread-safe.
   void Add(const Callback& callback, int32_t device_ordinal, const Status& status);
-  /// Returns what came since the last call. Thread-safe.
+  /// Returns the errors since the last call. Thread-safe.
   DeliveryErrorReport Take();
 
  private:
@@ -40,12 +40,12 @@ class DeliveryErrors {
   DeliveryErrorReport report_ CALLOUT_GUARDED_BY(mutex_);
 };
 
-// One thread that takes records out of its queues and hands them to their callbacks. tests/memory_model checks how it
-// starts, rests, parks and stops, under every order that weak memory allows.
+// One thread that takes records out of its queues and passes them to their callbacks. tests/memory_model checks how the
+// thread starts, rests, parks and stops, under every order that weak memory allows.
 
-/// Around each batch. The Python worker's takes and gives back the GIL.
+/// Hooks around each batch. The Python worker's hooks take and release the GIL.
 struct BatchGate {
-  /// False if the worker can deliver no more (the interpreter is going away). Null: always open.
+  /// Returns false if the worker can deliver no more (the interpreter is going away). Null: always true.
   bool (*enter)() = nullptr;
   void (*leave)() = nullptr;
   /// Called when the thread ends, outside of a batch. May be null.
@@ -54,42 +54,44 @@ struct BatchGate {
 
 class CALLOUT_EXPORT DeliveryThread {
  public:
-  /// `errors` outlives the thread.
+  /// Prepares a thread, which Start starts. `errors` outlives the thread.
   DeliveryThread(std::string name, BatchGate gate, DeliveryErrors& errors);
   /// Blocks until the thread has ended (see Stop).
   ~DeliveryThread();
 
-  /// A queue that this thread drains, for as long as the thread object lives. Thread-safe.
+  /// Adds a queue, which this thread drains as long as the object lives. Thread-safe.
   BoundedQueue* AddQueue(uint64_t capacity_bytes, QueueName name = {});
 
-  /// Delivers now what is queued. Thread-safe.
+  /// Wakes the thread, so that it delivers at once. Thread-safe.
   void Hurry() { wakeup_.Interrupt(); }
 
-  /// Starts the thread if it does not run. If there is none to be had, throws std::system_error, and whoever commits a
-  /// record or waits for one tries again. Thread-safe.
+  /// Starts the thread if it does not run. Throws std::system_error if no thread can be created; the next caller that
+  /// commits a record or waits for one then tries again. Thread-safe.
   void Start();
-  /// Asks the thread to end after what it is doing now, and waits for it until `deadline`. False if it was still inside
-  /// a callback then. Must not be called with the GIL held. Thread-safe.
+  /// Asks the thread to end after its current step, and Blocks until it has ended or until `deadline`. Returns false if
+  /// the thread was still inside a callback then. Must not be called with the GIL held. Thread-safe.
   bool Stop(std::chrono::steady_clock::time_point deadline);
-  /// Stops the thread until there is something to deliver; after Stop, nothing but Start starts it. Must not be called
-  /// on a delivery thread, nor with the GIL held. Thread-safe.
+  /// Ends the thread until there is a record to deliver. After Stop, only Start starts the thread. Blocks until the
+  /// thread has ended. Must not be called on a delivery thread, nor with the GIL held. Thread-safe.
   void Park();
-  /// To be called when a record is committed. Throws as Start does. Thread-safe.
+  /// Starts the thread if it is parked. Must be called after each commit of a record. Throws as Start does.
+  /// Thread-safe.
   void StartIfParked() {
     if (parked_.load(std::memory_order_seq_cst)) [[unlikely]]
       EndParking();
   }
-  /// The same where nobody could be told of a failure. Thread-safe.
+  /// Starts the thread if it is parked. If that fails, a later call tries again. For callers that cannot report a
+  /// failure. Thread-safe.
   void StartIfParkedOrLater() noexcept;
 
-  /// Blocks until `queue` has delivered the record with `ticket`, or until `deadline`. False on the latter. Throws as
-  /// Start does.
+  /// Blocks until `queue` has delivered the record with `ticket`, or until `deadline`; returns false in that case.
+  /// Throws as Start does. Thread-safe.
   bool WaitFor(const BoundedQueue& queue, uint64_t ticket, std::chrono::steady_clock::time_point deadline);
 
-  /// True from Start until the thread has ended. Thread-safe.
+  /// Returns true from Start until the thread has ended. Thread-safe.
   bool running() const;
 
-  /// True on any delivery thread.
+  /// Returns true on any delivery thread.
   static bool IsCurrent();
 
  private:
@@ -100,8 +102,10 @@ class CALLOUT_EXPORT DeliveryThread {
   bool DrainOnce();
   void DrainQueue(BoundedQueue& queue);
   void Deliver(RecordHeader& header);
+  void DeliverTo(const std::shared_ptr<Callback>& receiver, const Record& record);
+  void DeliverBehindHandle(const TapSite& site, const Record& record);
+  Status FindReceiver(const TapSite& site, const Record& record);
   void Flush();
-  void AddError(const Callback& callback, int32_t device_ordinal, const Status& status);
   bool HasWork() const;
   std::vector<BoundedQueue*> Queues() const;
 
@@ -115,17 +119,21 @@ class CALLOUT_EXPORT DeliveryThread {
   std::atomic<bool> stop_{false};
   std::thread thread_ CALLOUT_GUARDED_BY(mutex_);
   bool running_ CALLOUT_GUARDED_BY(mutex_) = false;
-  bool stopped_ CALLOUT_GUARDED_BY(mutex_) = false;  ///< Since Stop until Start.
-  int stopping_ CALLOUT_GUARDED_BY(mutex_) = 0;      ///< Calls of End that wait.
+  bool stopped_ CALLOUT_GUARDED_BY(mutex_) = false;  ///< True from Stop until Start.
+  int stopping_ CALLOUT_GUARDED_BY(mutex_) = 0;      ///< Number of calls of End that wait.
   std::atomic<bool> parked_{false};
   std::atomic<int> waiters_{0};
   std::condition_variable_any progress_;
 
-  // The thread's own.
-  uint64_t batch_ticks_ = 0;  ///< How long a batch may take.
-  Naps naps_;
+  // Members that only the thread itself uses.
+  uint64_t batch_ticks_ = 0;  ///< Limit on the length of a batch.
+  IdleBackoff backoff_;
   std::vector<BoundedQueue*> own_queues_;
   std::vector<std::shared_ptr<Callback>> to_flush_;
+  // The receiver of the last record with a handle, kept until the end of the batch.
+  const Router* last_router_ = nullptr;
+  Handle last_handle_;
+  std::shared_ptr<Callback> last_receiver_;
 };
 
 }  // namespace callout::internal

@@ -15,6 +15,7 @@
 #include "testing/live_counts.h"
 #include "testing/log_capture.h"
 #include "testing/spin.h"
+#include "testing/status_matchers.h"
 #include "testing/test_site.h"
 
 namespace callout::internal {
@@ -36,7 +37,7 @@ TEST_F(DeliveryErrorsTest, NothingFailed) {
   const DeliveryErrorReport report = errors_.Take();
   EXPECT_EQ(report.count, 0U);
   EXPECT_THAT(report.first, IsEmpty());
-  EXPECT_EQ(report.last, "");
+  EXPECT_THAT(report.last, IsOk());
 }
 
 TEST_F(DeliveryErrorsTest, KeepsCountFirstAndLast) {
@@ -45,9 +46,11 @@ TEST_F(DeliveryErrorsTest, KeepsCountFirstAndLast) {
   const DeliveryErrorReport report = errors_.Take();
   EXPECT_EQ(report.count, 20U);
   ASSERT_EQ(report.first.size(), 8U);
-  EXPECT_EQ(report.first[0], "callout: callback 'errors.keeps' failed on device 1: number 0");
-  EXPECT_EQ(report.first[7], "callout: callback 'errors.keeps' failed on device 1: number 7");
-  EXPECT_EQ(report.last, "callout: callback 'errors.keeps' failed on device 1: number 19");
+  EXPECT_EQ(report.first[0].message(), "callout: callback 'errors.keeps' failed on device 1: number 0");
+  EXPECT_EQ(report.first[7].message(), "callout: callback 'errors.keeps' failed on device 1: number 7");
+  EXPECT_EQ(report.last.message(), "callout: callback 'errors.keeps' failed on device 1: number 19");
+  errors_.Add(callback, 1, Status(StatusCode::kInternal, "check failed", StatusKind::kCheck));
+  EXPECT_EQ(errors_.Take().last.kind(), StatusKind::kCheck);
 }
 
 TEST_F(DeliveryErrorsTest, TakeForgets) {
@@ -57,7 +60,7 @@ TEST_F(DeliveryErrorsTest, TakeForgets) {
   errors_.Add(callback, 0, InternalError("new"));
   const DeliveryErrorReport report = errors_.Take();
   EXPECT_EQ(report.count, 1U);
-  EXPECT_THAT(report.first, ElementsAre(HasSubstr("new")));
+  EXPECT_THAT(report.first, ElementsAre(StatusIs(StatusCode::kInternal, "new")));
   EXPECT_EQ(errors_.Take().count, 0U);
 }
 
@@ -96,7 +99,7 @@ class DeliveryThreadTest : public LiveCountTest {
   void Push(TapSite& site, int64_t value, uint64_t charged = 1) { PushTo(queue_, site, value, charged); }
   void Barrier() { ASSERT_TRUE(thread_.WaitFor(queue_, queue_.taken(), kForever)); }
 
-  // Collects the values of the records that it gets.
+  // Returns a callback that collects the values of its records.
   static std::shared_ptr<FakeCallback> Collector(std::vector<int64_t>& values) {
     auto callback = std::make_shared<FakeCallback>("collector");
     callback->on_deliver = [&values](const Record& record) {
@@ -161,7 +164,7 @@ TEST_F(DeliveryThreadTest, BarrierGivesUpAtItsDeadline) {
   Barrier();
 }
 
-// Of 256 records a batch may end: the last of it must not be taken for "more to come".
+// A batch may end after 256 records. The drain must not count the last of them as delivered before the flush.
 TEST_F(DeliveryThreadTest, BarrierReturnsAfterTheFlush) {
   for (const int records : {1, 255, 256, 257, 512}) {
     const auto callback = std::make_shared<FakeCallback>("flushes");
@@ -178,7 +181,8 @@ TEST_F(DeliveryThreadTest, BarrierReturnsAfterTheFlush) {
   }
 }
 
-// A batch is a write of each file. It ends after two milliseconds too, so that one of several tries has to be long.
+// Each batch writes each file, so a batch takes all records. A batch also ends after two milliseconds, so one of
+// several attempts has to be one long batch.
 TEST_F(DeliveryThreadTest, WhatIsThereIsOneBatchWhileNobodyWaits) {
   constexpr int kRecords = 1000, kTries = 1000;
   int most = 0;
@@ -229,7 +233,7 @@ TEST_F(DeliveryThreadTest, StopAndRestartLoseNothing) {
   Push(*site, 2);
   EXPECT_EQ(values.size(), 1U);
   thread_.Start();
-  thread_.Start();  // the second does nothing
+  thread_.Start();  // the second call does nothing
   Barrier();
   EXPECT_THAT(values, ElementsAre(1, 2));
   EXPECT_TRUE(thread_.Stop(kForever));
@@ -283,11 +287,13 @@ TEST_F(DeliveryThreadTest, FailuresAreCountedLoggedOnceAndTaken) {
   Barrier();
   const DeliveryErrorReport report = errors_.Take();
   EXPECT_EQ(report.count, 3U);
-  EXPECT_THAT(report.first, ElementsAre(HasSubstr("'DeliveryThreadTest.fails' failed on device 0: std boom"),
-                                        HasSubstr("something that is not a std::exception"), HasSubstr("not now")));
-  EXPECT_THAT(report.last, HasSubstr("not now"));
+  EXPECT_THAT(report.first,
+              ElementsAre(StatusIs(StatusCode::kInternal, "'DeliveryThreadTest.fails' failed on device 0: std boom"),
+                          StatusIs(StatusCode::kInternal, "something that is not a std::exception"),
+                          StatusIs(StatusCode::kUnavailable, "not now")));
+  EXPECT_THAT(report.last.message(), HasSubstr("not now"));
   EXPECT_THAT(log.messages(), ElementsAre(HasSubstr("std boom")));
-  EXPECT_EQ(callback->stats().calls.load(), 5U);
+  EXPECT_EQ(callback->stats().calls(), 5U);
   EXPECT_EQ(callback->stats().errors.load(), 3U);
 }
 
@@ -305,8 +311,9 @@ TEST_F(DeliveryThreadTest, FailingFlushIsAnErrorAndTheThreadLivesOn) {
   thread_.Start();
   Barrier();
   const DeliveryErrorReport report = errors_.Take();
-  EXPECT_THAT(report.first, ElementsAre("callout: callback 'DeliveryThreadTest.flush' failed: disk full",
-                                        HasSubstr("something that is not a std::exception")));
+  EXPECT_THAT(report.first,
+              ElementsAre(StatusIs(StatusCode::kInternal, "callback 'DeliveryThreadTest.flush' failed: disk full"),
+                          StatusIs(StatusCode::kInternal, "something that is not a std::exception")));
   EXPECT_TRUE(thread_.running());
 }
 
@@ -340,7 +347,7 @@ TEST_F(DeliveryThreadTest, RetiredSiteIsDestroyedWhenItComesOut) {
   EXPECT_THAT(values, ElementsAre(1));
 }
 
-// Under TSan this also judges the order of locks: the thread may be about to sleep when the queue is added.
+// Under TSan this also checks the order of locks: the thread may be about to sleep when the queue is added.
 TEST_F(DeliveryThreadTest, QueuesMayBeAddedWhileItRuns) {
   std::vector<int64_t> values;
   const auto site = MakeSite(Collector(values));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Delivery does when a queue is full and when it shuts down: the smallest queue, and records of more than half of
-// it.
+// How Delivery treats a full queue and a shutdown, with the smallest queue and records of more than half of its size.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,27 +54,27 @@ TEST_F(FullQueueTest, DropNewestDropsAndCounts) {
   EXPECT_EQ(callback->stats().drops.load(), 1U);
   blocking_->Open();
   Drain();
-  EXPECT_EQ(callback->stats().calls.load(), 0U);
+  EXPECT_EQ(callback->stats().calls(), 0U);
   EXPECT_THAT(PushLarge(*site), IsOk());
   Drain();
-  EXPECT_EQ(callback->stats().calls.load(), 1U);
+  EXPECT_EQ(callback->stats().calls(), 1U);
 }
 
-/// Looks at each record, and wants it.
+/// Inspects each record, and sends it.
 class InspectingCallback final : public Callback, public Inspector {
  public:
   using Callback::Callback;
   Worker worker() const override { return Worker::kNative; }
   Status Call(const callout_call&) override { return OkStatus(); }
-  Status Deliver(const Record& record) override { return delivered.push_back(record.unsent), OkStatus(); }
+  Status Deliver(const Record& record) override { return delivered.push_back(record.skipped), OkStatus(); }
   Inspector* inspector() override { return this; }
-  Result<Send> Inspect(const Record& record) override { return inspected.push_back(record.unsent), Send::kRecord; }
+  Result<Send> Inspect(const Record& record) override { return inspected.push_back(record.skipped), Send::kRecord; }
 
   std::vector<uint32_t> inspected;
   std::vector<uint32_t> delivered;
 };
 
-// Who keeps something for a record lets go of it where there is none.
+// A sender that keeps resources for a record releases them if the record is not queued.
 TEST_F(FullQueueTest, SendersAreToldWhichRecordsAreQueued) {
   const auto callback = std::make_shared<FakeCallback>("FullQueueTest.told");
   const auto site = MakeSite(callback, {.every = 2, .policy = OverflowPolicy::kDropNewest});
@@ -91,10 +90,10 @@ TEST_F(FullQueueTest, SendersAreToldWhichRecordsAreQueued) {
   EXPECT_FALSE(is_queued());  // dropped
   blocking_->Open();
   Drain();
-  EXPECT_EQ(callback->stats().calls.load(), 1U);
+  EXPECT_EQ(callback->stats().calls(), 1U);
 }
 
-// It counts steps by itself: a record that it has seen is not one that was left out.
+// An inspector counts steps by itself, so a record that it has seen must not count as left out.
 TEST_F(FullQueueTest, InspectorSawTheRecordsThatAreDropped) {
   const auto callback = std::make_shared<InspectingCallback>("FullQueueTest.inspects");
   const auto site = MakeSite(callback, {.every = 2, .policy = OverflowPolicy::kDropNewest});
@@ -109,7 +108,7 @@ TEST_F(FullQueueTest, InspectorSawTheRecordsThatAreDropped) {
   EXPECT_THAT(callback->delivered, ElementsAre(0));
 }
 
-// Most looks are not timed; those that are count for the others.
+// Most inspections are not timed; those that are timed count for the others.
 TEST_F(FullQueueTest, EachLookOfAnInspectorIsCounted) {
   const auto callback = std::make_shared<InspectingCallback>("FullQueueTest.counts");
   const auto site = MakeSite(callback, {});
@@ -118,8 +117,8 @@ TEST_F(FullQueueTest, EachLookOfAnInspectorIsCounted) {
   for (int i = 0; i < 1000; ++i) EXPECT_THAT(delivery_.Push(*site, {.buffers = {&view, 1}}), IsOk());
   Drain();
   EXPECT_EQ(callback->inspected.size(), 1000U);
-  EXPECT_EQ(callback->stats().calls.load(), 2000U);  // with its deliveries
-  EXPECT_EQ(callback->stats().bytes.load(), 20'000U);
+  EXPECT_EQ(callback->stats().calls(), 2000U);  // inspections and deliveries
+  EXPECT_EQ(callback->stats().bytes(), 20'000U);
   EXPECT_GT(callback->stats().host_ticks.load(), 0U);
 }
 
@@ -149,7 +148,7 @@ TEST_F(FullQueueTest, BlockWaitsForRoom) {
   blocking_->Open();
   program.join();
   Drain();
-  EXPECT_EQ(callback->stats().calls.load(), 1U);
+  EXPECT_EQ(callback->stats().calls(), 1U);
   EXPECT_EQ(callback->stats().drops.load(), 0U);
 }
 
@@ -163,10 +162,11 @@ TEST_F(FullQueueTest, DeliveryThreadNeverWaitsForItself) {
   };
   const auto outer_site = MakeSite(outer);
   EXPECT_THAT(PushLarge(*outer_site), IsOk());
-  // The barrier waits for what was pushed before it: first for the outer record, then for those that it pushed.
+  // The barrier waits for records pushed before it: the first one for the outer record, the second one for the inner
+  // ones.
   Drain();
   Drain();
-  EXPECT_EQ(inner->stats().calls.load(), 3U);
+  EXPECT_EQ(inner->stats().calls(), 3U);
   EXPECT_EQ(inner->stats().drops.load(), 0U);
 }
 
@@ -188,16 +188,16 @@ TEST_F(FullQueueTest, ShutdownCountsWhatIsQueuedAndWhoWaits) {
   for (int i = 0; i < 3; ++i) ASSERT_THAT(delivery_.Push(*site, {.buffers = {&small_view, 1}}), IsOk());
   std::thread program([&] { EXPECT_THAT(PushLarge(*site), IsOk()); });
   SpinUntil([&] { return Blocked() == 1; });
-  // One is inside its callback, three are queued, one waits for room.
+  // One record is inside its callback, three are queued, one waits for room.
   EXPECT_EQ(delivery_.Shutdown(steady_clock::now()), 5U);
   program.join();
   EXPECT_EQ(callback->stats().drops.load(), 1U);
-  EXPECT_EQ(callback->stats().calls.load(), 0U);
+  EXPECT_EQ(callback->stats().calls(), 0U);
   blocking_->Open();
   SpinUntil([&] { return delivery_.RunningThreads() == 0; });
 }
 
-// A gate that refuses ends the worker's thread and leaves the records in their queue.
+// A closed gate ends the worker's thread and leaves the records in their queue.
 TEST_F(FullQueueTest, ShutdownCountsAndFreesWhatNobodyDelivered) {
   delivery_.SetGate(Worker::kNative, {.enter = [] { return false; }});
   const int64_t blocks = LiveCount(LiveKind::kBlock);
@@ -217,7 +217,7 @@ TEST_F(FullQueueTest, BarrierAfterShutdownDoesNotWait) {
   delivery_.SetGate(Worker::kNative, {.enter = [] { return false; }});
   ASSERT_THAT(PushLarge(*blocking_site_), IsOk());
   EXPECT_EQ(delivery_.Shutdown(steady_clock::now()), 1U);
-  Drain();  // for ever, if it did
+  Drain();  // would hang if a barrier waited after Shutdown
 }
 
 TEST_F(FullQueueTest, ShutdownDeliversWhatItCan) {
@@ -225,7 +225,7 @@ TEST_F(FullQueueTest, ShutdownDeliversWhatItCan) {
   const auto site = MakeSite(callback);
   for (int i = 0; i < 3; ++i) ASSERT_THAT(PushLarge(*site), IsOk());
   EXPECT_EQ(delivery_.Shutdown(kForever), 0U);
-  EXPECT_EQ(callback->stats().calls.load(), 3U);
+  EXPECT_EQ(callback->stats().calls(), 3U);
   EXPECT_EQ(delivery_.RunningThreads(), 0);
 }
 
@@ -239,7 +239,7 @@ TEST_F(FullQueueTest, PushAfterShutdownIsCountedNotTaken) {
   EXPECT_EQ(delivery_.Shutdown(kForever), 1U);
 }
 
-// It is counted by whoever holds it: a record that was taken from a ring between the two would be counted by nobody.
+// The sender counts the record, since it still has it. If the queue counted too, a record would count twice.
 TEST_F(FullQueueTest, AfterShutdownARecordThatComesAgainIsLeftToItsSender) {
   const auto callback = std::make_shared<FakeCallback>("FullQueueTest.held");
   EXPECT_EQ(delivery_.Shutdown(kForever), 0U);

@@ -9,9 +9,9 @@ std::span<const Metric<CallbackStats>> CallbackMetrics() {
   using Number = Metric<CallbackStats>::Number;
   static constexpr Metric<CallbackStats> kAll[] = {
       {"calls", "calls_total", "counter", "Calls that ended and tap records that were delivered.", "calls",
-       [](const CallbackStats& one) -> Number { return one.all_calls(); }},
+       [](const CallbackStats& one) -> Number { return one.calls(); }},
       {"bytes", "bytes_total", "counter", "Operands and results of calls, operands of taps.", "bytes",
-       [](const CallbackStats& one) -> Number { return one.all_bytes(); }},
+       [](const CallbackStats& one) -> Number { return one.bytes(); }},
       {"host_seconds", "host_seconds_total", "counter", "Time inside the callback.", "time",
        [](const CallbackStats& one) -> Number { return TicksToNanoseconds(one.host_ticks.load()) * 1e-9; }},
       {"drops", "dropped_records_total", "counter",

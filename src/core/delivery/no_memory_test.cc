@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values that there is no memory for.
+// Values that do not fit in memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class NoMemoryTest : public LiveCountTest {
  protected:
   NoMemoryTest() { ResetStats(); }
 
-  // A value of two arrays, of which the second has `bytes`.
+  // Pushes a value of two arrays, the second one with `bytes`.
   Status Push(TapSite& site, uint64_t bytes) {
     TestBuffer large(DType::kUint8, {10'000}, std::vector<uint8_t>(10'000, 3));
     callout_buffer views[] = {large.view(), large.view()};
@@ -59,21 +59,21 @@ TEST_F(NoMemoryTest, TapWithoutMemoryIsAnErrorAndADropAndTheNextIsDelivered) {
   EXPECT_TRUE(StopRecording().ok());
   EXPECT_THAT(sizes, ElementsAre(10'000, 10'000, 10'000, 10'000));
   EXPECT_EQ(callback->stats().drops.load(), 2U);
-  EXPECT_EQ(callback->stats().calls.load(), 4U);
+  EXPECT_EQ(callback->stats().calls(), 4U);
 }
 
-// Else the steps behind it would be wrong.
+// The count of skipped records must not be lost with the record, or the next record would have a wrong step.
 TEST_F(NoMemoryTest, WhatWasLeftOutBeforeAValueThatIsLostIsKnownToTheNext) {
   const auto callback = std::make_shared<FakeCallback>("counts");
-  std::vector<uint32_t> unsent;
-  callback->on_deliver = [&](const Record& record) { return unsent.push_back(record.unsent), OkStatus(); };
+  std::vector<uint32_t> skipped;
+  callback->on_deliver = [&](const Record& record) { return skipped.push_back(record.skipped), OkStatus(); };
   const auto site = MakeSite(callback, {.leaf_names = {"a", "b"}, .every = 3});
   for (const uint64_t bytes :
        {uint64_t{8}, uint64_t{8}, uint64_t{8}, kTooMany, uint64_t{8}, uint64_t{8}, uint64_t{8}}) {
     EXPECT_EQ(Push(*site, bytes).ok(), bytes == 8);
   }
   EXPECT_THAT(delivery_.Drain(kForever), IsEmpty());
-  EXPECT_THAT(unsent, ElementsAre(0, 5));
+  EXPECT_THAT(skipped, ElementsAre(0, 5));
 }
 
 TEST_F(NoMemoryTest, RecordWithoutMemoryLeavesTheQueueAsItWas) {
@@ -102,7 +102,9 @@ TEST_F(NoMemoryTest, CallbackWithoutMemoryIsAFailureThatIsCounted) {
   EXPECT_THAT(Push(*site, 10'000), IsOk());
   EXPECT_THAT(delivery_.Drain(kForever), IsEmpty());
   EXPECT_EQ(callback->stats().errors.load(), 1U);
-  EXPECT_THAT(delivery_.TakeErrors().last, HasSubstr("callback 'fails' failed on device 0: out of memory"));
+  const Status failed = delivery_.TakeErrors().last;
+  EXPECT_THAT(failed.message(), HasSubstr("callback 'fails' failed on device 0: out of memory"));
+  EXPECT_EQ(failed.kind(), StatusKind::kMemory);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Delivery threads that are ended and start again.
+// Delivery threads that are parked and start again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST_F(ParkTest, ThreadsEndAndTheNextRecordStartsThem) {
   ASSERT_THAT(delivery_.Drain(kForever), IsEmpty());
   delivery_.Park();
   EXPECT_EQ(delivery_.RunningThreads(), 0);
-  EXPECT_THAT(delivery_.Drain(kForever), IsEmpty());  // nothing is queued: nothing starts
+  EXPECT_THAT(delivery_.Drain(kForever), IsEmpty());  // nothing is queued, so nothing starts
   EXPECT_EQ(delivery_.RunningThreads(), 0);
   Push(*site, 2);
   ASSERT_THAT(delivery_.Drain(kForever), IsEmpty());
@@ -56,7 +56,7 @@ TEST_F(ParkTest, BeforeTheFirstRecordThereIsNothingToPark) {
   EXPECT_EQ(delivery_.RunningThreads(), 0);
 }
 
-// Every record arrives, whichever of the two is first at each of the places where they can meet.
+// Every record arrives, whichever thread is first at each of the places where both can meet.
 TEST_F(ParkTest, RecordsThatComeMeanwhileAreDelivered) {
   constexpr int kRecords = 20000;
   const auto callback = std::make_shared<FakeCallback>("parks.meanwhile");
@@ -84,7 +84,7 @@ TEST_F(ParkTest, AThreadThatCouldNotBeStartedIsStartedByTheNextRecord) {
   std::atomic<int> delivered{0};
   callback->on_deliver = [&](const Record&) { return ++delivered, OkStatus(); };
   const auto site = MakeSite(callback);
-  for (int round = 1; round <= 2; ++round) {  // no thread yet; one that was parked
+  for (int round = 1; round <= 2; ++round) {  // first without a thread, then with a parked one
     {
       const NoThreads none;
       EXPECT_THAT([&] { Push(*site, 1); },
@@ -110,7 +110,7 @@ TEST_F(ParkTest, ABarrierStartsTheThreadThatARecordCouldNotOrSaysWhyNot) {
     const NoThreads none;
     EXPECT_THROW(Push(*site, 2), std::system_error);
     EXPECT_THROW((void)delivery_.Drain(kForever), std::system_error);
-    delivery_.Retire(std::move(site));  // a destructor calls it: nothing is thrown
+    delivery_.Retire(std::move(site));  // a destructor calls Retire, which must not throw
   }
   EXPECT_THAT(delivery_.Drain(kForever), IsEmpty());
   EXPECT_EQ(delivered.load(), 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a profile sees of taps, their deliveries and calls.
+// The events that a profile records of taps, deliveries and calls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -198,8 +198,8 @@ TEST_F(ProfileTest, ProfilesComeAndGoWhileProgramsTap) {
   }
   for (int round = 0; round < 5; ++round) {
     Start();
-    const uint64_t goal = callback->stats().calls.load() + 200;
-    while (callback->stats().calls.load(std::memory_order_relaxed) < goal) std::this_thread::yield();
+    const uint64_t goal = callback->stats().calls() + 200;
+    while (callback->stats().calls() < goal) std::this_thread::yield();
     auto recording = StopRecording();
     ASSERT_TRUE(recording.ok());
     std::map<uint64_t, int> flows;

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/cat.h"
+
 namespace callout::internal {
 namespace {
 
@@ -19,7 +21,7 @@ std::vector<std::string> SplitLines(std::string_view text) {
   }
 }
 
-// One empty name is what a program has by default, also for a tap of nothing.
+// A program has one empty name by default, even for a tap of nothing.
 bool MayHaveNoArrays(const SiteInfo& info) {
   return info.leaf_names.size() == 1 && info.leaf_names[0].empty() && !info.has_offsets;
 }
@@ -30,22 +32,22 @@ Status CheckBufferCount(const SiteInfo& info, const Callback& receiver, size_t c
   const size_t expected = info.leaf_names.size() + (info.has_offsets ? 1 : 0);
   const bool is_empty = count == 0 && MayHaveNoArrays(info);
   if (count != expected && !is_empty) {
-    return InvalidArgument("callout: tap '" + info.label + "': expected " + std::to_string(expected) +
-                           " operands (attributes `leaves`, `offsets`), got " + std::to_string(count));
+    return InvalidArgument(Cat("callout: tap '", info.label, "': expected ", expected,
+                               " operands (attributes `leaves`, `offsets`), got ", count));
   }
   Status taken = receiver.CheckTap(is_empty ? 0 : info.leaf_names.size());
   if (taken.ok()) [[likely]]
     return OkStatus();
-  return Status(taken.code(), "callout: tap '" + info.label + "': " + std::string(taken.message()));
+  return taken.WithMessage("callout: tap '" + info.label + "': " + std::string(taken.message()));
 }
 
-SiteInfo TapSite::InfoOf(const Callback& callback, const TapAttributes& said) {
+SiteInfo TapSite::InfoOf(const Callback& callback, const TapAttributes& attributes) {
   static std::atomic<uint64_t> last = 0;
-  return {.label = std::string(said.label.empty() ? std::string_view(callback.label()) : said.label),
-          .leaf_names = SplitLines(said.leaves),
-          .has_offsets = said.offsets,
-          .has_step = said.step,
-          .id = 1 + last.fetch_add(1, std::memory_order_relaxed)};  // a number of its own is all that it is
+  return {.label = std::string(attributes.label.empty() ? std::string_view(callback.label()) : attributes.label),
+          .leaf_names = SplitLines(attributes.leaves),
+          .has_offsets = attributes.offsets,
+          .has_step = attributes.step,
+          .id = 1 + last.fetch_add(1, std::memory_order_relaxed)};  // only a unique number
 }
 
 }  // namespace callout::internal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tap at one place of a program or outside of programs (TapSite), and which of its records pass: `every`,
-// `min_interval` and `sample` (Throttle) are decided before anything is copied, for each device by itself.
+// A tap at one place of a program or outside of programs (TapSite), and the throttle of its records (Throttle).
+// `every`, `min_interval` and `sample` are applied before anything is copied, on each device separately.
 #pragma once
 
 #include <algorithm>
@@ -29,14 +29,16 @@ namespace callout::internal {
 
 class Throttle {
  public:
-  /// Lets each device's 1st, (every+1)th, ... record through, or those whose step `every` divides. Of these each one
-  /// with the probability of `sample_ppb`, and none closer than `min_interval_ns` after the last one that went through.
-  explicit Throttle(const TapAttributes& said)
-      : every_(said.every),
-        min_interval_ns_(std::min(said.min_interval_ns, kLongestInterval)),
-        sample_below_(said.sample_ppb >= kAllPpb ? kAll
-                                                 : static_cast<uint32_t>(static_cast<double>(said.sample_ppb) /
-                                                                         kAllPpb * static_cast<double>(kAll))) {}
+  /// Admits the 1st, (every+1)th, ... record of each device, or those whose step `every` divides. Each of these is then
+  /// admitted with the probability `sample_ppb`, and only if `min_interval_ns` has passed since the last admitted
+  /// record.
+  explicit Throttle(const TapAttributes& attributes)
+      : every_(attributes.every),
+        min_interval_ns_(std::min(attributes.min_interval_ns, kLongestInterval)),
+        sample_below_(attributes.sample_ppb >= kAllPpb
+                          ? kAll
+                          : static_cast<uint32_t>(static_cast<double>(attributes.sample_ppb) / kAllPpb *
+                                                  static_cast<double>(kAll))) {}
 
   ~Throttle() {
     for (std::atomic<State*>& slot : states_) {
@@ -48,48 +50,49 @@ class Throttle {
   Throttle(const Throttle&) = delete;
   Throttle& operator=(const Throttle&) = delete;
 
-  /// Where a record is left out. A program runs ahead of its records that are upstream, so each place has a count of
-  /// its own: what the program has left out meanwhile does not lie before a record that arrives.
+  /// Where a record is left out. A program runs ahead of its records that are upstream, so each place has its own
+  /// count: records that the program has since left out do not precede a record that arrives.
   enum class Place { kInProgram, kUpstream };
 
-  /// What it does not let through is counted as unsent. Thread-safe.
+  /// Decides whether a record is sent, and counts it as skipped if not. Thread-safe.
   bool Admit(int32_t device = 0, std::optional<int64_t> step = std::nullopt, Place place = Place::kInProgram) {
     if (every_ > 1 && !IsTurn(device, step)) return Refuse(device, place);
     if (sample_below_ != kAll && Random() >= sample_below_) return Refuse(device, place);
     return min_interval_ns_ == 0 || AdmitTime(StateOf(device), SteadyNanoseconds()) || Refuse(device, place);
   }
 
-  /// True if Admit lets all through.
+  /// Returns true if Admit admits all records.
   bool AdmitsAll() const { return every_ <= 1 && sample_below_ == kAll && min_interval_ns_ == 0; }
 
-  /// True if Admit needs the step, of sites that have one.
+  /// Returns true if Admit needs the step of sites that have one.
   bool AsksForStep() const { return every_ > 1; }
 
-  /// Counts records that did not go out. Thread-safe.
-  void AddUnsent(uint32_t count, int32_t device = 0, Place place = Place::kInProgram) {
-    if (count > 0) StateOf(device).unsent[Index(place)].fetch_add(count, std::memory_order_relaxed);
+  /// Counts skipped records. Thread-safe.
+  void AddSkipped(uint32_t count, int32_t device = 0, Place place = Place::kInProgram) {
+    if (count > 0) StateOf(device).skipped[Index(place)].fetch_add(count, std::memory_order_relaxed);
   }
-  /// How many of the device and place since this was asked last. Thread-safe.
-  uint32_t TakeUnsent(int32_t device = 0, Place place = Place::kInProgram) {
+  /// Returns how many records of the device and place were skipped since the last call. Thread-safe.
+  uint32_t TakeSkipped(int32_t device = 0, Place place = Place::kInProgram) {
     State* state = Find(device);
-    if (state == nullptr || state->unsent[Index(place)].load(std::memory_order_relaxed) == 0) return 0;
-    return state->unsent[Index(place)].exchange(0, std::memory_order_relaxed);
+    if (state == nullptr || state->skipped[Index(place)].load(std::memory_order_relaxed) == 0) return 0;
+    return state->skipped[Index(place)].exchange(0, std::memory_order_relaxed);
   }
 
  private:
-  static constexpr int64_t kLongestInterval = INT64_MAX / 2;  // centuries; added to the clock, it does not overflow
+  static constexpr int64_t kLongestInterval = INT64_MAX / 2;  // centuries; the sum with the clock does not overflow
   static constexpr uint32_t kAll = std::numeric_limits<uint32_t>::max();
 
   struct State {
     explicit State(int32_t of) : device(of) {}
 
     const int32_t device;
-    std::atomic<State*> neighbor{nullptr};          // of another device with this slot
-    std::array<std::atomic<uint32_t>, 2> unsent{};  // by Place
+    std::atomic<State*> neighbor{nullptr};           // a device that shares the slot
+    std::array<std::atomic<uint32_t>, 2> skipped{};  // indexed by Place
     std::atomic<int64_t> seen{0};
     std::atomic<int64_t> next{INT64_MIN};
   };
-  // By the low bits of the ordinal, as queues are found: a process's devices are neighbours.
+  // Slots are chosen by the low bits of the ordinal, as for queues, because the devices of a process have neighbouring
+  // ordinals.
   static constexpr size_t kSlots = 64;
 
   static constexpr size_t Index(Place place) { return static_cast<size_t>(place); }
@@ -124,20 +127,20 @@ class Throttle {
   }
 
   bool Refuse(int32_t device, Place place) {
-    AddUnsent(1, device, place);
+    AddSkipped(1, device, place);
     return false;
   }
 
   bool AdmitTime(State& state, int64_t now) {
     int64_t next = state.next.load(std::memory_order_relaxed);
     while (now >= next) {
-      // Several threads may ask at once: exactly one of them takes this interval.
+      // Several threads may get here at once: exactly one of them takes this interval.
       if (state.next.compare_exchange_weak(next, now + min_interval_ns_, std::memory_order_relaxed)) return true;
     }
     return false;
   }
 
-  // SplitMix64 (Steele, Lea and Flood, 2014), the upper half; a sequence a thread.
+  // Returns the upper half of SplitMix64 (Steele, Lea and Flood, 2014); each thread has its own sequence.
   static uint32_t Random() {
     thread_local uint64_t state = Ticks() ^ (std::hash<std::thread::id>{}(std::this_thread::get_id()) << 32);
     uint64_t z = (state += 0x9E3779B97F4A7C15);
@@ -152,52 +155,57 @@ class Throttle {
   std::array<std::atomic<State*>, kSlots> states_{};
 };
 
-// A tap's place: in a program, for as long as the executable or a record of it lives; or outside of programs.
+// The place of a tap: in a program, for as long as the executable or one of its records lives; or outside of programs.
 
 struct SenderFilter {
   int64_t device_ordinal = -1;
   int64_t process_index = -1;
 
-  /// True if it admits all devices.
+  /// Returns true if the filter admits all devices.
   bool AdmitsAll() const { return device_ordinal < 0 && process_index < 0; }
-  /// Thread-safe.
+  /// Returns whether a device of this process may send. Thread-safe.
   bool Admits(int32_t device) const {
     return (device_ordinal < 0 || device == device_ordinal) && (process_index < 0 || ProcessIndex() == process_index);
   }
 };
 
 struct TapSite {
-  /// For records of `to`, whatever the attributes call it.
-  TapSite(std::shared_ptr<Callback> to, const TapAttributes& said)
+  /// Makes a site that sends records to `to`. Ignores the callback's name in `attributes`.
+  TapSite(std::shared_ptr<Callback> to, const TapAttributes& attributes)
       : callback(std::move(to)),
-        info(InfoOf(*callback, said)),
-        throttle(std::make_unique<Throttle>(said)),
-        policy(said.on_full),
+        info(InfoOf(*callback, attributes)),
+        throttle(std::make_unique<Throttle>(attributes)),
+        policy(attributes.on_full),
         inspector(callback->inspector()),
-        senders{.device_ordinal = said.only_device, .process_index = said.only_process} {}
+        router(callback->router()),
+        behind_handle(router == nullptr ? nullptr : std::make_unique<const SiteInfo>(info.BehindFirst())),
+        senders{.device_ordinal = attributes.only_device, .process_index = attributes.only_process} {}
 
   const std::shared_ptr<Callback> callback;
   const SiteInfo info;
   const std::unique_ptr<Throttle> throttle;
   const OverflowPolicy policy;
-  Inspector* const inspector;  ///< The callback's.
-  /// Which of all devices and processes of the program send; -1: all.
+  Inspector* const inspector;  ///< Borrowed from the callback.
+  Router* const router;        ///< Borrowed from the callback.
+  /// The site without the leaf that holds the handle, for receivers that `router` finds. Null without a router.
+  const std::unique_ptr<const SiteInfo> behind_handle;
+  /// The devices and processes of the program that send; -1: all.
   const SenderFilter senders;
-  /// Records hold a plain pointer to their site. It is safe because a retired site travels through the same queues
-  /// behind them: this counts the queues that it still has to come out of.
+  /// Records hold a plain pointer to their site. The pointer stays valid because a retired site passes through the same
+  /// queues after the records: this counts the queues that the site has not left yet.
   std::atomic<int> retiring{0};
   Counted<LiveKind::kSite> counted;
 
  private:
-  CALLOUT_EXPORT static SiteInfo InfoOf(const Callback& callback, const TapAttributes& said);
+  CALLOUT_EXPORT static SiteInfo InfoOf(const Callback& callback, const TapAttributes& attributes);
 };
 
-/// InvalidArgument if a site's record for `receiver` may not have so many buffers, without the step: one for each leaf,
-/// and the offsets if the site has some. A site whose one leaf has no name sends values without arrays, too.
-/// **Thread-safe.**
+/// Returns InvalidArgument if a record of the site may not have `count` buffers (without the step) for `receiver`: one
+/// buffer for each leaf, and one for the offsets if the site has them. A site whose only leaf has no name may also send
+/// no buffers. Thread-safe.
 CALLOUT_EXPORT Status CheckBufferCount(const SiteInfo& info, const Callback& receiver, size_t count);
 
-/// Takes the offsets, if the site's records have them, away from `buffers`.
+/// Removes the offsets, if the site's records have them, from `buffers` and returns them.
 inline std::span<const int64_t> TakeOffsets(const SiteInfo& info, std::span<const callout_buffer>& buffers) {
   if (!info.has_offsets || buffers.empty()) return {};
   const callout_buffer& last = buffers.back();

@@ -13,12 +13,12 @@ namespace {
 
 constexpr int64_t kHour = int64_t{3600} * 1'000'000'000;
 
-TapAttributes Said(int64_t every, int64_t min_interval_ns = 0, int64_t sample_ppb = kAllPpb) {
-  TapAttributes said;
-  said.every = every;
-  said.min_interval_ns = min_interval_ns;
-  said.sample_ppb = sample_ppb;
-  return said;
+TapAttributes MakeAttributes(int64_t every, int64_t min_interval_ns = 0, int64_t sample_ppb = kAllPpb) {
+  TapAttributes attributes;
+  attributes.every = every;
+  attributes.min_interval_ns = min_interval_ns;
+  attributes.sample_ppb = sample_ppb;
+  return attributes;
 }
 
 std::vector<bool> Admit(Throttle& throttle, int times) {
@@ -33,12 +33,12 @@ TEST(ThrottleTest, EveryOneAdmitsAll) {
 }
 
 TEST(ThrottleTest, EveryThirdBeginsWithTheFirst) {
-  Throttle throttle(Said(3));
+  Throttle throttle(MakeAttributes(3));
   EXPECT_EQ(Admit(throttle, 7), (std::vector<bool>{true, false, false, true, false, false, true}));
 }
 
 TEST(ThrottleTest, StepsThatEveryDividesAreAdmittedWhateverCameBefore) {
-  Throttle throttle(Said(10));
+  Throttle throttle(MakeAttributes(10));
   EXPECT_FALSE(throttle.Admit(0, 7));
   EXPECT_TRUE(throttle.Admit(0, 20));
   EXPECT_TRUE(throttle.Admit(0, 20));
@@ -47,72 +47,72 @@ TEST(ThrottleTest, StepsThatEveryDividesAreAdmittedWhateverCameBefore) {
 }
 
 TEST(ThrottleTest, EachDeviceHasItsOwnTurnsAndIntervals) {
-  Throttle throttle(Said(3, kHour));
+  Throttle throttle(MakeAttributes(3, kHour));
   for (const int32_t device : {0, 1, 2050, 64, 65, 128, 2, -1, 63}) {
     EXPECT_TRUE(throttle.Admit(device)) << device;
     EXPECT_FALSE(throttle.Admit(device));
     EXPECT_FALSE(throttle.Admit(device));
     EXPECT_FALSE(throttle.Admit(device)) << "its turn, but too soon";
   }
-  EXPECT_EQ(throttle.TakeUnsent(1), 3U);
-  EXPECT_EQ(throttle.TakeUnsent(0), 3U);
-  EXPECT_EQ(throttle.TakeUnsent(0), 0U);
-  EXPECT_EQ(throttle.TakeUnsent(128), 3U);
-  EXPECT_EQ(throttle.TakeUnsent(192), 0U);
-  EXPECT_EQ(throttle.TakeUnsent(7), 0U);
+  EXPECT_EQ(throttle.TakeSkipped(1), 3U);
+  EXPECT_EQ(throttle.TakeSkipped(0), 3U);
+  EXPECT_EQ(throttle.TakeSkipped(0), 0U);
+  EXPECT_EQ(throttle.TakeSkipped(128), 3U);
+  EXPECT_EQ(throttle.TakeSkipped(192), 0U);
+  EXPECT_EQ(throttle.TakeSkipped(7), 0U);
 }
 
 TEST(ThrottleTest, SampleAdmitsAboutThatPart) {
-  Throttle throttle(Said(1, 0, kAllPpb / 4));
+  Throttle throttle(MakeAttributes(1, 0, kAllPpb / 4));
   int admitted = 0;
   constexpr int kTimes = 40'000;
   for (int i = 0; i < kTimes; ++i) admitted += throttle.Admit() ? 1 : 0;
-  // Ten standard deviations.
+  // The bound is ten standard deviations.
   EXPECT_NEAR(admitted, kTimes / 4, 870);
-  EXPECT_EQ(throttle.TakeUnsent(), static_cast<uint32_t>(kTimes - admitted));
+  EXPECT_EQ(throttle.TakeSkipped(), static_cast<uint32_t>(kTimes - admitted));
 }
 
 TEST(ThrottleTest, SampleOfOneAdmitsAll) {
-  Throttle throttle(Said(1, 0, kAllPpb));
+  Throttle throttle(MakeAttributes(1, 0, kAllPpb));
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(throttle.Admit());
 }
 
 TEST(ThrottleTest, WhatIsLeftOutIsCountedUntilItIsTaken) {
-  Throttle throttle(Said(3));
+  Throttle throttle(MakeAttributes(3));
   Admit(throttle, 4);
-  EXPECT_EQ(throttle.TakeUnsent(), 2U);
-  EXPECT_EQ(throttle.TakeUnsent(), 0U);
-  throttle.AddUnsent(5);
-  EXPECT_EQ(throttle.TakeUnsent(), 5U);
+  EXPECT_EQ(throttle.TakeSkipped(), 2U);
+  EXPECT_EQ(throttle.TakeSkipped(), 0U);
+  throttle.AddSkipped(5);
+  EXPECT_EQ(throttle.TakeSkipped(), 5U);
 }
 
 TEST(ThrottleTest, WhatIsLeftOutUpstreamIsCountedByItself) {
-  Throttle throttle(Said(2));
+  Throttle throttle(MakeAttributes(2));
   EXPECT_FALSE(throttle.Admit(0, 1, Throttle::Place::kUpstream));
   EXPECT_FALSE(throttle.Admit(0, 3));
-  throttle.AddUnsent(4, 0, Throttle::Place::kUpstream);
-  EXPECT_EQ(throttle.TakeUnsent(), 1U);
-  EXPECT_EQ(throttle.TakeUnsent(0, Throttle::Place::kUpstream), 5U);
-  EXPECT_EQ(throttle.TakeUnsent(0, Throttle::Place::kUpstream), 0U);
+  throttle.AddSkipped(4, 0, Throttle::Place::kUpstream);
+  EXPECT_EQ(throttle.TakeSkipped(), 1U);
+  EXPECT_EQ(throttle.TakeSkipped(0, Throttle::Place::kUpstream), 5U);
+  EXPECT_EQ(throttle.TakeSkipped(0, Throttle::Place::kUpstream), 0U);
 }
 
 TEST(ThrottleTest, IntervalAdmitsTheFirstAndThenWaits) {
-  Throttle throttle(Said(1, kHour));
+  Throttle throttle(MakeAttributes(1, kHour));
   EXPECT_EQ(Admit(throttle, 3), (std::vector<bool>{true, false, false}));
 }
 
 TEST(ThrottleTest, IntervalAppliesToWhatEveryLetsThrough) {
-  Throttle throttle(Said(2, kHour));
+  Throttle throttle(MakeAttributes(2, kHour));
   EXPECT_EQ(Admit(throttle, 4), (std::vector<bool>{true, false, false, false}));
 }
 
 TEST(ThrottleTest, LongestIntervalMeansOnce) {
-  Throttle throttle(Said(1, std::numeric_limits<int64_t>::max()));
+  Throttle throttle(MakeAttributes(1, std::numeric_limits<int64_t>::max()));
   EXPECT_EQ(Admit(throttle, 3), (std::vector<bool>{true, false, false}));
 }
 
 TEST(ThrottleTest, IntervalThatIsOverAdmitsAgain) {
-  Throttle throttle(Said(1, 1));  // a nanosecond
+  Throttle throttle(MakeAttributes(1, 1));  // a nanosecond
   ASSERT_TRUE(throttle.Admit());
   const int64_t start = SteadyNanoseconds();
   while (SteadyNanoseconds() <= start + 1) {
@@ -136,12 +136,12 @@ int CountAdmittedByThreads(Throttle& throttle, int each) {
 }
 
 TEST(ThrottleTest, ThreadsShareEvery) {
-  Throttle throttle(Said(8));
+  Throttle throttle(MakeAttributes(8));
   EXPECT_EQ(CountAdmittedByThreads(throttle, 200), 100);
 }
 
 TEST(ThrottleTest, ThreadsShareAnInterval) {
-  Throttle throttle(Said(1, kHour));
+  Throttle throttle(MakeAttributes(1, kHour));
   EXPECT_EQ(CountAdmittedByThreads(throttle, 100), 1);
 }
 

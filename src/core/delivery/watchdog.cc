@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/delivery/watchdog.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -16,6 +14,7 @@
 
 #include "core/base/fork_mutex.h"
 #include "core/base/log.h"
+#include "core/base/platform.h"
 #include "core/base/thread_annotations.h"
 #include "core/callbacks/in_flight.h"
 #include "core/delivery/delivery.h"
@@ -59,7 +58,7 @@ const char* Remedy(Activity activity, bool has_interpreter) {
          "or call block_until_ready() on the inputs before the program is dispatched.";
 }
 
-// When XLA's other devices have waited for one for 10 seconds it warns, and 30 seconds later it ends the process.
+// XLA warns after other devices have waited for one device for 10 seconds, and ends the process 30 seconds later.
 constexpr double kLatestOfSeveralGpus = 20;
 
 double ReportAfter(const InFlight& reading, double seconds) {
@@ -111,7 +110,7 @@ class Watchdog {
     WhenThreadsCall([] { GetWatchdog().Start(); });
   }
 
-  // Once there is something to watch.
+  // Starts the thread, after the first callback.
   void Start() {
     std::string failure;
     {
@@ -150,7 +149,7 @@ class Watchdog {
 
  private:
   void Run() {
-    pthread_setname_np(pthread_self(), "callout-watch");
+    NameThisThread("callout-watch");
     for (;;) {
       double seconds;
       {
@@ -186,8 +185,8 @@ class Watchdog {
   bool stop_ CALLOUT_GUARDED_BY(mutex_) = false;
   std::thread thread_ CALLOUT_GUARDED_BY(mutex_);
   std::atomic<StackDumper> dumper_{nullptr};
-  std::map<int64_t, Sighting> sightings_;  // by kernel thread id; the watchdog thread's own
-  std::set<uint64_t> reported_;            // callback ids; the watchdog thread's own
+  std::map<int64_t, Sighting> sightings_;  // by kernel thread id; only the watchdog's thread uses it
+  std::set<uint64_t> reported_;            // callback ids; only the watchdog's thread uses it
 };
 
 Watchdog& GetWatchdog() {

@@ -31,7 +31,7 @@ class WatchdogTest : public LiveCountTest {
     LiveCountTest::TearDown();
   }
 
-  // Bound for as long as the test runs, so that reports know its name.
+  // Binds a callback for the length of the test, so that reports know its name.
   static std::shared_ptr<BlockingCallback> Bind(const std::string& label) {
     auto callback = std::make_shared<BlockingCallback>(label);
     (void)Registry::Get().Bind(label, callback);
@@ -92,7 +92,7 @@ TEST_F(WatchdogTest, ReportsOfDeliveriesSayNothingOfGpusWhichDoNotWaitForThem) {
   EXPECT_THAT(log_.WaitFor("'watchdog.delivery'"), Not(HasSubstr("GPU")));
 }
 
-// Devices of a CPU have the numbers that GPUs have.
+// Devices of a CPU have the same ordinals as GPUs.
 TEST_F(WatchdogTest, ReportsOfOtherPlatformsSayNothingOfGpus) {
   NoteGpu(40);
   NoteGpu(41);
@@ -103,7 +103,7 @@ TEST_F(WatchdogTest, ReportsOfOtherPlatformsSayNothingOfGpus) {
 }
 
 TEST_F(WatchdogTest, ReportsATapThatWaitsForRoom) {
-  SetStackDumper([] { return std::string(); });  // as with an interpreter
+  SetStackDumper([] { return std::string(); });  // a dumper makes reports assume an interpreter
   const auto callback = Bind("watchdog.full");
   const InFlightScope scope(Activity::kWaitingForRoom, callback->id(), 0, 0);
   SetHangReportSeconds(0.01);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eight bytes at a time by eight tables ("slicing by 8", Kounavis and Berry 2008), or by an instruction: SSE 4.2's, or
-// that of ARMv8's CRC extension.
+// The checksums take eight bytes at a time by eight tables ("slicing by 8", Kounavis and Berry 2008), or by an
+// instruction: of SSE 4.2, or of ARMv8's CRC extension.
 
 #include "core/encoding/checksums.h"
 
@@ -14,18 +14,18 @@
 #include <nmmintrin.h>
 #elif defined(__aarch64__)
 #include <arm_acle.h>
-#include <sys/auxv.h>
 #endif
 
-#include <array>
 #include <cstring>
+
+#include "core/base/platform.h"
 
 namespace callout::internal {
 namespace {
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-// Makes the tables of a checksum whose polynomial is given with its bits reversed.
+// Makes the tables of a checksum. `polynomial` has its bits reversed.
 consteval Tables MakeTables(uint32_t polynomial) {
   Tables tables = {};
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -77,10 +77,7 @@ __attribute__((target("sse4.2"))) uint32_t ByInstruction(std::string_view bytes,
 
 #elif defined(__aarch64__)
 
-bool HasInstruction() {
-  constexpr unsigned long kHasCrc32 = 1UL << 7;  // HWCAP_CRC32
-  return (getauxval(AT_HWCAP) & kHasCrc32) != 0;
-}
+bool HasInstruction() { return ProcessorHasCrc32(); }
 
 __attribute__((target("+crc"))) uint32_t ByInstruction(std::string_view bytes, uint32_t before) {
   uint32_t crc = ~before;
@@ -111,7 +108,7 @@ namespace {
 
 constexpr size_t kBlock = 64;
 
-// FIPS 180-4, 4.2.2: the fractional parts of the cube roots of the first 64 primes.
+// The constants of FIPS 180-4, 4.2.2: the fractional parts of the cube roots of the first 64 primes.
 constexpr std::array<uint32_t, 64> kRounds = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -150,12 +147,12 @@ void Compress(State& state, const uint8_t* block) {
 }  // namespace
 
 std::string Sha256Hex(std::string_view bytes) {
-  // 5.3.3: the fractional parts of the square roots of the first eight primes.
+  // The initial state of 5.3.3: the fractional parts of the square roots of the first eight primes.
   State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   const size_t whole = bytes.size() / kBlock * kBlock;
   for (size_t i = 0; i < whole; i += kBlock) Compress(state, data + i);
-  // 5.1.1: a one, zeros, and the length in bits, to the end of a block.
+  // The padding of 5.1.1: a one, zeros, and the length in bits, to the end of a block.
   std::array<uint8_t, 2 * kBlock> tail = {};
   const size_t rest = bytes.size() - whole;
   std::copy_n(data + whole, rest, tail.begin());

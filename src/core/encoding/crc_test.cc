@@ -9,7 +9,7 @@
 namespace callout::internal {
 namespace {
 
-constexpr std::string_view kCheck = "123456789";  // whose checksums the standards give
+constexpr std::string_view kCheck = "123456789";  // the standards give its checksums
 
 TEST(CrcTest, ChecksumsOfTheStandards) {
   EXPECT_EQ(Crc32(kCheck), 0xCBF43926U);

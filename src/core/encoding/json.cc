@@ -17,7 +17,7 @@ constexpr int kMaxDepth = 64;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Each returns whether the text goes on as it should.
+// A parser whose functions each return whether the text is valid so far.
 class JsonParser {
  public:
   explicit JsonParser(std::string_view text) : rest_(text) {}
@@ -101,7 +101,7 @@ class JsonParser {
     }
     number.kind = Json::Kind::kNumber;
     number.text = rest_.substr(0, end);
-    static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);  // the process's may write 0,5
+    static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);  // the process's locale may write 0,5
     number.number = strtod_l(number.text.c_str(), nullptr, c_locale);
     rest_.remove_prefix(end);
     return true;
@@ -177,9 +177,9 @@ std::optional<Json> ParseJson(std::string_view text) {
 }
 
 void AppendJsonString(std::string_view text, std::string& out) {
-  // A char has no sign on aarch64.
+  // char is unsigned on aarch64, so bytes from 0x80 on need the upper bound
   const auto is_plain = [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; };
-  if (std::all_of(text.begin(), text.end(), is_plain)) {  // names mostly are
+  if (std::all_of(text.begin(), text.end(), is_plain)) {  // most names are plain
     out.append(1, '"').append(text).append(1, '"');
     return;
   }

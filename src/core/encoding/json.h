@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON: read strictly by RFC 8259, of bytes that may be anything, and written string by string.
+// JSON: a reader that is strict by RFC 8259 and safe for any bytes, and a writer of strings.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,25 @@ struct CALLOUT_EXPORT Json {
 
   Kind kind = Kind::kNull;
   bool boolean = false;
-  std::string text = {};  ///< Of a string, decoded; of a number, its digits.
+  std::string text = {};  ///< Decoded text of a string; digits of a number.
   double number = 0;
   std::vector<Json> items = {};
   std::map<std::string, Json> members = {};
 
-  // The member or item is there.
+  // Returns a member or an item, which must exist.
   const Json& operator[](const std::string& name) const { return members.at(name); }
   const Json& operator[](size_t i) const { return items.at(i); }
-  /// Null for one that is not there, and for what is no object.
+  /// Returns a member; null if it is missing, and for a value that is no object.
   const Json* Find(const std::string& name) const;
-  /// The number, if it is an integer of 64 bits that is written as one.
+  /// Returns the number, if it is a 64-bit integer that is written as one.
   std::optional<int64_t> Integer() const;
 };
 
-/// Nothing if `text` is not one JSON value and nothing else, or has more than 64 of them in each other. Thread-safe.
+/// Parses one JSON value. Returns nullopt if `text` is anything else, or nests values more than 64 deep. Thread-safe.
 CALLOUT_EXPORT std::optional<Json> ParseJson(std::string_view text);
 
-/// Appends `text` as a JSON string, quotes included. A byte that is not UTF-8 becomes U+FFFD: readers refuse it.
+/// Appends `text` as a JSON string, quotes included. A byte that is not UTF-8 becomes U+FFFD, because readers refuse
+/// such bytes.
 void AppendJsonString(std::string_view text, std::string& out);
 
 }  // namespace callout::internal

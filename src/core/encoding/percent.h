@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts in which "%2C" stands for a byte.
+// Texts with percent-encoding, in which "%2C" stands for a byte.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace callout::internal {
 
-/// The byte that the first two characters say in hexadecimal digits; nothing if they are none. Thread-safe.
+/// Returns the byte of two hexadecimal digits at the begin of `text`; nullopt if there are none. Thread-safe.
 CALLOUT_EXPORT std::optional<char> HexByte(std::string_view text);
 
-/// `text` with its bytes in their places; nothing if two hexadecimal digits are missing behind a '%'. Thread-safe.
+/// Returns the decoded text; nullopt if two hexadecimal digits are missing after a '%'. Thread-safe.
 CALLOUT_EXPORT std::optional<std::string> PercentDecoded(std::string_view text);
 
 }  // namespace callout::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The examples of FIPS 180-4, and lengths around the end of a block against values of coreutils' sha256sum.
+// Tests of SHA-256: the examples of FIPS 180-4, and lengths around the end of a block against coreutils' sha256sum.
 #include "core/encoding/checksums.h"
 
 #include <gtest/gtest.h>

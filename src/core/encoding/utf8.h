@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UTF-8 (RFC 3629), of text that may come from anywhere.
+// UTF-8 (RFC 3629), for text that may come from anywhere.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 
 namespace callout::internal {
 
-/// Bytes of the code point that `text`, which is not empty, begins with; 0 if they are none. Overlong forms, surrogates
-/// and what is above U+10FFFF are none. Thread-safe.
+/// Returns the bytes of the first code point of `text`, which is not empty; 0 if the bytes are invalid. Overlong forms,
+/// surrogates and values above U+10FFFF are invalid. Thread-safe.
 CALLOUT_EXPORT size_t FirstCodePointBytes(std::string_view text);
 
-/// `text` with U+FFFD for each byte that is not part of valid UTF-8. Thread-safe.
+/// Returns `text` with U+FFFD for each byte that is not part of valid UTF-8. Thread-safe.
 CALLOUT_EXPORT std::string ValidUtf8(std::string_view text);
 
 inline bool ContinuesCodePoint(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
@@ -26,7 +26,7 @@ inline size_t CodePoints(std::string_view text) {
   return text.size() - static_cast<size_t>(std::count_if(text.begin(), text.end(), &ContinuesCodePoint));
 }
 
-/// Bytes of the first `count` code points, or of all if there are less.
+/// Returns the bytes of the first `count` code points, or of all if there are fewer.
 inline size_t BytesOf(std::string_view text, size_t count) {
   size_t end = 0;
   while (end < text.size()) {

@@ -11,7 +11,7 @@ enum WireType : unsigned { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 }
 constexpr unsigned kMaxVarintBits = 63;
 static_assert(std::endian::native == std::endian::little, "as the format stores numbers of 4 and 8 bytes");
 
-// Takes it from the front of `rest`; nothing if there is none.
+// Takes a varint from the front of `rest`; nullopt if there is none.
 std::optional<uint64_t> TakeVarint(std::string_view& rest) {
   uint64_t value = 0;
   for (unsigned shift = 0; shift <= kMaxVarintBits && !rest.empty(); shift += 7) {

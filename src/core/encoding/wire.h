@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The protobuf wire format (protobuf.dev/programming-guides/encoding), for the few messages that cross PJRT as bytes or
-// go to files. A second protobuf library in the process of a plugin that has its own is what this saves.
+// go to files. This file avoids a second protobuf library in a process whose plugin has its own.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ class WireWriter {
   void AddNumber(int field, uint64_t value);
   void AddFloat(int field, float value);
   void AddDouble(int field, double value);
-  /// A message, a string or bytes.
+  /// Adds a message, a string or bytes.
   void AddMessage(int field, std::string_view bytes);
-  /// Fields that another writer wrote.
+  /// Adds fields that another writer wrote.
   void AddFields(std::string_view bytes) { bytes_ += bytes; }
   const std::string& bytes() const { return bytes_; }
-  /// Keeps the memory.
+  /// Clears the bytes, and keeps the memory.
   void Clear() { bytes_.clear(); }
 
  private:
@@ -34,18 +34,18 @@ class WireWriter {
 struct WireField {
   int number = 0;
   bool is_bytes = false;  ///< A message, a string, or packed numbers.
-  uint64_t value = 0;     ///< Of a number; the bits of one with 4 or 8 bytes.
+  uint64_t value = 0;     ///< Value of a number; the bits of one with 4 or 8 bytes.
   std::string_view bytes = {};
 };
 
-/// Reads bytes that may be anything. Borrowed: the fields point into them.
+/// Reads a message, and is safe for any bytes. Borrowed: the fields point into the bytes.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : rest_(bytes) {}
 
-  /// The next field; nothing at the end, and where the bytes are no message. Groups are none.
+  /// Returns the next field; nullopt at the end, and if the bytes are no message. Groups are not supported.
   std::optional<WireField> Next();
-  /// False if the bytes were no message.
+  /// Returns false if the bytes were no message.
   bool ok() const { return ok_; }
 
  private:
@@ -56,7 +56,7 @@ class WireReader {
   bool ok_ = true;
 };
 
-/// Appends a repeated number, which writers pack or do not. False if it is neither.
+/// Appends a repeated number, packed or not. Returns false if the field is neither.
 bool AppendNumbers(const WireField& field, std::vector<int64_t>& numbers);
 
 }  // namespace callout::internal

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/base/cat.h"
+
 namespace callout::internal {
 
 Aliases::Aliases(std::span<const int64_t> pairs) {
@@ -21,8 +23,8 @@ Status Aliases::Check(const callout_call& call) const {
   for (const Pair& pair : pairs_) {
     if (pair.operand < 0 || pair.operand >= call.num_args || pair.result < 0 || pair.result >= call.num_results ||
         call.args[pair.operand].size_bytes != call.results[pair.result].size_bytes) {
-      return InvalidArgument("callout: operand " + std::to_string(pair.operand) + " and result " +
-                             std::to_string(pair.result) + " of attribute '" + attribute_ + "' do not fit each other");
+      return InvalidArgument(Cat("callout: operand ", pair.operand, " and result ", pair.result, " of attribute '",
+                                 attribute_, "' do not fit each other"));
     }
   }
   return OkStatus();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results that a function updates in place: they hold an operand's value when it is called.
+// Results that a function updates in place: each holds an operand's value when the function is called.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace callout::internal {
 
-/// The pairs of a call site. Where XLA did not give both the same memory (the value is needed later, or its partitioner
-/// wrote the call anew), the operand is copied.
+/// The pairs of operands and results of a call site. XLA may give both different memory (another operation needs the
+/// value later, or the partitioner rewrote the call); then the operand is copied.
 class Aliases {
  public:
   Aliases() = default;
-  /// Attribute `aliases`: operand, result, operand, ...
+  /// Decodes the attribute `aliases`: operand, result, operand, ...
   explicit Aliases(std::span<const int64_t> pairs);
-  /// Attribute `returned`: the i-th result is the operand `operands[i]`.
+  /// Decodes the attribute `returned`: the i-th result is the operand `operands[i]`.
   static Aliases InTurn(std::span<const int64_t> operands);
 
   bool empty() const { return pairs_.empty(); }
 
-  /// InvalidArgument if a pair does not exist, or its operand and its result are of different sizes.
+  /// Returns InvalidArgument if a pair does not exist in `call`, or its operand and its result have different sizes.
   Status Check(const callout_call& call) const;
 
-  /// Fills the results. `call` was checked. Thread-safe.
+  /// Copies each operand that a result stands for into that result. Requires a successful Check of `call`. Thread-safe.
   void Apply(const callout_call& call) const;
 
-  /// Calls `copy(from, to)` for each pair that is not in one place already. `call` was checked.
+  /// Calls `copy(from, to)` for each pair whose buffers are different memory. Requires a successful Check of `call`.
   template <typename Copy>
   void ForEach(const callout_call& call, Copy&& copy) const {
     for (const Pair& pair : pairs_) {

@@ -18,7 +18,7 @@ class AliasesTest : public ::testing::Test {
     call_.args = operands_ + 1;
     call_.results = results_ + 1;
   }
-  // Has the result checked against an operand s32[2] and a result s32[2].
+  // Checks `pairs` against an operand s32[2] and a result s32[2].
   Status Check(const std::vector<int64_t>& pairs) {
     aliases_ = Aliases(pairs);
     return aliases_.Check(call_);
@@ -27,7 +27,7 @@ class AliasesTest : public ::testing::Test {
   Aliases aliases_;
   TestBuffer operand_ = TestBuffer::Of<int32_t>({2}, {5, 6});
   TestBuffer result_ = TestBuffer::Of<int32_t>({2}, {0, 0});
-  // Those of the call lie between others that would fit.
+  // The call's operand and result lie between others that would fit, so a wrong index would be found.
   callout_buffer operands_[3] = {operand_.view(), operand_.view(), operand_.view()};
   callout_buffer results_[3] = {result_.view(), result_.view(), result_.view()};
   callout_call call_ = {};
@@ -91,7 +91,7 @@ class AliasedCallTest : public CallSiteTest {
     callback_.reset();
     CallSiteTest::TearDown();
   }
-  // On this thread alone. `in_place`: the result lies where the first operand does.
+  // Runs the call on this thread. `in_place`: the result is in the memory of the first operand.
   Status Run(FrameBuilder& frame, bool in_place = false) {
     const auto site = NewSite();
     CALLOUT_RETURN_IF_ERROR(site->Instantiate(frame));

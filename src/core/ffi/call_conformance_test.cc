@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What callout.v1.call does on every platform.
+// The behaviour of callout.v1.call on every platform.
 #include <latch>
 #include <stdexcept>
 #include <thread>
@@ -194,7 +194,7 @@ TYPED_TEST(CallConformance, ExecutionWithoutInstantiationIsAnError) {
 TYPED_TEST(CallConformance, DevicesCallAtOnce) {
   std::latch both(2);
   this->callback_->on_call = [&](const callout_call& call) {
-    both.arrive_and_wait();  // hangs if one waits
+    both.arrive_and_wait();  // hangs if one call waits for the other
     return AddOne(call);
   };
   std::vector<FrameBuilder> frames(2);

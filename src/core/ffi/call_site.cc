@@ -7,6 +7,7 @@
 #include "callout/dtype.h"
 #include "core/attributes/jax_calls.h"
 #include "core/attributes/site_attributes.h"
+#include "core/base/cat.h"
 #include "core/callbacks/binding_scope.h"
 #include "core/callbacks/embedded_library.h"
 #include "core/callbacks/failures.h"
@@ -18,28 +19,27 @@
 
 namespace callout::internal {
 
-// Records of the site may still be queued: it follows them out.
+// Records of the site may still be queued, so Retire destroys the site after them.
 TappedCall::~TappedCall() {
   if (site_ != nullptr) Delivery::Get().Retire(std::move(site_));
 }
 
 Status TappedCall::MakeSite(size_t num_leaves) {
   CALLOUT_RETURN_IF_ERROR(callback_->CheckTap(num_leaves));
-  std::string leaves;  // of one operand: "", it is the value
-  for (size_t i = 0; num_leaves > 1 && i < num_leaves; ++i) leaves += (i == 0 ? "" : "\n") + std::to_string(i);
-  TapAttributes said;
-  said.leaves = leaves;
-  site_ = std::make_unique<TapSite>(callback_, said);
+  std::string leaves;  // "" for one operand, which is the whole value
+  for (size_t i = 0; num_leaves > 1 && i < num_leaves; ++i) leaves += Cat(i == 0 ? "" : "\n", i);
+  TapAttributes attributes;
+  attributes.leaves = leaves;
+  site_ = std::make_unique<TapSite>(callback_, attributes);
   return OkStatus();
 }
 
 Status TappedCall::Push(const callout_call& call) {
-  if (call.num_results > 0) return Invoke(*callback_, call);  // which says that it cannot be
+  if (call.num_results > 0) return Invoke(*callback_, call);  // returns the error that the callback takes taps only
   std::call_once(made_, [&] { unmade_ = MakeSite(call.num_args); });
   Status status = unmade_;
   if (status.ok() && call.num_args > 0 && call.num_args != site_->info.leaf_names.size()) {
-    status = InvalidArgument("expected " + std::to_string(site_->info.leaf_names.size()) + " operands, got " +
-                             std::to_string(call.num_args));
+    status = InvalidArgument(Cat("expected ", site_->info.leaf_names.size(), " operands, got ", call.num_args));
   }
   if (status.ok()) {
     status = Delivery::Get().Push(*site_, {.buffers = {call.args, call.num_args},
@@ -48,7 +48,7 @@ Status TappedCall::Push(const callout_call& call) {
                                            .step = std::nullopt});
   }
   if (status.ok()) return OkStatus();
-  return Status(status.code(), DescribeFailure(*callback_, call.device_ordinal, status));
+  return status.WithMessage(DescribeFailure(*callback_, call.device_ordinal, status));
 }
 
 namespace {
@@ -99,42 +99,55 @@ Status Defer(const Status& outcome, std::span<const callout_buffer> results) {
   return OkStatus();
 }
 
-Result<std::shared_ptr<Callback>> FindCallback(const CallAttributes& attributes) {
-  if (!attributes.library) return Registry::Get().Find(attributes.callback, attributes.names);
+Result<BoundCallback> FindCallback(const CallAttributes& attributes) {
+  if (!attributes.library) return Registry::Get().FindBound(attributes.callback, attributes.names);
   const auto& [bytes, digest, platform, symbol] = *attributes.library;
-  return LoadEmbeddedFunction(std::string(attributes.callback), {bytes, digest, platform, symbol});
+  CALLOUT_ASSIGN_OR_RETURN(auto loaded,
+                           LoadEmbeddedFunction(std::string(attributes.callback), {bytes, digest, platform, symbol}));
+  return BoundCallback{std::move(loaded), nullptr};
 }
 
 Status CallSite::Decode(const XLA_FFI_Attrs& attrs) {
   std::optional<std::string> jax_name;
-  CALLOUT_ASSIGN_OR_RETURN(const CallAttributes said, DecodeCallAttributes<CallAttributes>(attrs, jax_name));
-  return Decode(said, jax_name.has_value());
+  CALLOUT_ASSIGN_OR_RETURN(const CallAttributes attributes, DecodeCallAttributes<CallAttributes>(attrs, jax_name));
+  return Decode(attributes, jax_name.has_value());
 }
 
-Status CallSite::Decode(const CallAttributes& said, bool lowered_by_jax) {
+Status CallSite::Decode(const CallAttributes& attributes, bool lowered_by_jax) {
   device_ = BindingScope::Device();
-  ordered_ = said.ordered;
-  deferred_ = said.deferred;
-  threaded_ = said.threaded;
-  aliases_ = Aliases(said.aliases);
-  CALLOUT_ASSIGN_OR_RETURN(callback_, FindCallback(said));
-  CALLOUT_ASSIGN_OR_RETURN(lanes_, Lanes::Of(said));
-  if (callback_->takes_taps_only()) {
-    if (!lowered_by_jax) return CalledSink(said.callback);
-    tapped_ = std::make_unique<TappedCall>(callback_);
+  ordered_ = attributes.ordered;
+  deferred_ = attributes.deferred;
+  threaded_ = attributes.threaded;
+  aliases_ = Aliases(attributes.aliases);
+  CALLOUT_ASSIGN_OR_RETURN(BoundCallback bound, FindCallback(attributes));
+  label_ = bound.callback->label();
+  CALLOUT_ASSIGN_OR_RETURN(lanes_, Lanes::Of(attributes));
+  if (bound.callback->takes_taps_only()) {
+    if (!lowered_by_jax) return CalledSink(attributes.callback);
+    tapped_ = std::make_unique<TappedCall>(bound.callback);
+    bound.name = nullptr;  // a tap stays with its sink when the name is rebound
   }
+  name_ = std::move(bound.name);
+  if (name_ == nullptr) callback_ = std::move(bound.callback);
   is_plain_ = lanes_.empty() && aliases_.empty() && tapped_ == nullptr;
-  return attributes_.Decode(said.attributes);
+  return attributes_.Decode(attributes.attributes);
 }
 
-Status CallSite::Call(XLA_FFI_CallFrame* frame, const callout_call& call) const {
+Status CallSite::CallNamed(XLA_FFI_CallFrame* frame, const callout_call& call) const {
+  const std::shared_ptr<Callback> callback = name_->callback();
+  return callback->takes_taps_only() ? CalledSink(callback->label()) : Call(frame, *callback, call);
+}
+
+Status CallSite::Call(XLA_FFI_CallFrame* frame, Callback& callback, const callout_call& call) const {
+  // Taps before this call in program order are delivered before it.
+  if (ordered_) Delivery::Get().DrainDevice(callback, call.device_ordinal, call.run_id);
   if (is_plain_) [[likely]]
-    return Invoke(*callback_, call);
+    return Invoke(callback, call);
   if (tapped_ != nullptr) return tapped_->Push(call);
-  if (!lanes_.empty()) return lanes_.Call(frame, *callback_, aliases_, call);
+  if (!lanes_.empty()) return lanes_.Call(frame, callback, aliases_, call);
   CALLOUT_RETURN_IF_ERROR(aliases_.Check(call));
   aliases_.Apply(call);
-  return Invoke(*callback_, call);
+  return Invoke(callback, call);
 }
 
 Status CallSite::Run(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> args,
@@ -152,12 +165,10 @@ Status CallSite::Run(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> a
   call.attributes = attributes_.view().data();
   call.num_attributes = static_cast<uint32_t>(attributes_.view().size());
   call.context = run.context;
-  // Taps before this call in program order are heard before it.
-  if (ordered_) Delivery::Get().DrainDevice(*callback_, call.device_ordinal, call.run_id);
   if (!deferred_) [[likely]]
-    return Call(frame, call);
+    return name_ == nullptr ? Call(frame, *callback_, call) : CallNamed(frame, call);
   if (call.num_results > 0) --call.num_results;
-  return Defer(Call(frame, call), results);
+  return Defer(name_ == nullptr ? Call(frame, *callback_, call) : CallNamed(frame, call), results);
 }
 
 }  // namespace callout::internal

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One call of a callback by a program (CallSite), and the call of what takes taps alone from a program that has no
-// taps (TappedCall): JAX lowers debug callbacks as calls.
+// One call of a callback by a program (CallSite), and the call of a taps-only callback from a program without taps
+// (TappedCall): JAX lowers debug callbacks as calls.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 
 #include "callout/abi.h"
 #include "callout/status.h"
 #include "core/attributes/site_attributes.h"
 #include "core/base/small_buffer.h"
 #include "core/callbacks/callback.h"
+#include "core/callbacks/registry.h"
 #include "core/delivery/delivery.h"
 #include "core/ffi/aliases.h"
 #include "core/ffi/lanes.h"
@@ -22,7 +24,7 @@
 
 namespace callout::internal {
 
-/// Thread-safe.
+/// A call whose operands become the record of a tap. Thread-safe.
 class TappedCall {
  public:
   explicit TappedCall(std::shared_ptr<Callback> callback) : callback_(std::move(callback)) {}
@@ -30,8 +32,8 @@ class TappedCall {
   TappedCall(const TappedCall&) = delete;
   TappedCall& operator=(const TappedCall&) = delete;
 
-  /// Queues the operands, as a tap does. FailedPrecondition for a call with results; InvalidArgument for another number
-  /// of operands than the first call had.
+  /// Queues the operands like a tap. FailedPrecondition for a call with results; InvalidArgument for another number of
+  /// operands than the first call had.
   Status Push(const callout_call& call);
 
  private:
@@ -39,35 +41,35 @@ class TappedCall {
 
   const std::shared_ptr<Callback> callback_;
   std::once_flag made_;
-  Status unmade_;                  // why there is no site
-  std::unique_ptr<TapSite> site_;  // of as many leaves as the first call has operands
+  Status unmade_;                  // the reason why there is no site
+  std::unique_ptr<TapSite> site_;  // has as many leaves as the first call had operands
 };
 
-// CallSite holds what a program says of one call of a callback: its operands, and the attributes `threaded` and
-// `deferred`. The buffers may be on any platform.
+// CallSite holds the attributes and the callback of one call; CallOperands holds the buffers of one execution, which
+// may be on any platform. The attributes `threaded` and `deferred` add operands and results of their own.
 
-/// Where the token is, and where it goes: u32s of the host or of a device.
+/// The source and the destination of a threaded call's token: u32s in the memory of the host or of a device.
 struct ThreadToken {
   const void* from = nullptr;
   void* to = nullptr;
 
-  /// Copies the token in the host's memory.
+  /// Copies a token in the host's memory.
   void CopyOnHost() const { __builtin_memcpy(to, from, sizeof(uint32_t)); }
 };
 
-/// Takes the token off the operands and off the results. InvalidArgument where there is none.
+/// Removes the token from the operands and from the results. InvalidArgument if there is none.
 Result<ThreadToken> TakeToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results);
 
-/// TakeToken, and copies it on the host.
+/// Removes the token like TakeToken, and copies it in the host's memory.
 Status PassToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results);
 
-/// Borrowed: the frame outlives it.
+/// The decoded operands and results of a frame. Borrowed: the frame outlives this object.
 class CallOperands {
  public:
   explicit CallOperands(XLA_FFI_CallFrame* frame)
       : arg_buffers_(static_cast<size_t>(frame->args.size)), result_buffers_(static_cast<size_t>(frame->rets.size)) {}
 
-  /// Call once. `threaded`: the first operand and the first result are a token, which is taken off.
+  /// Decodes the buffers. `threaded`: the first operand and the first result are a token, which is removed. Call once.
   Status Decode(XLA_FFI_CallFrame* frame, bool threaded) {
     CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers_.data(), args_));
     CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers_.data(), results_));
@@ -75,7 +77,7 @@ class CallOperands {
     CALLOUT_ASSIGN_OR_RETURN(token_, TakeToken(&args_, &results_));
     return OkStatus();
   }
-  /// The same, and copies the token on the host.
+  /// Decodes the buffers like Decode, and copies the token in the host's memory. Call once.
   Status DecodeOnHost(XLA_FFI_CallFrame* frame, bool threaded) {
     CALLOUT_RETURN_IF_ERROR(Decode(frame, threaded));
     if (threaded) token_.CopyOnHost();
@@ -84,7 +86,7 @@ class CallOperands {
 
   std::span<const callout_buffer> args() const { return args_; }
   std::span<const callout_buffer> results() const { return results_; }
-  /// Null pointers unless threaded.
+  /// Returns the token; null pointers unless threaded.
   const ThreadToken& token() const { return token_; }
 
  private:
@@ -95,47 +97,51 @@ class CallOperands {
   ThreadToken token_;
 };
 
-/// The number of `outcome`, which is kept if it is a failure. InvalidArgument if there is no s32[] at the end of
-/// `results`.
+/// Returns the number under which the failure `outcome` is kept; 0 if `outcome` is a success. InvalidArgument if there
+/// is no s32[] at the end of `results`.
 Result<int32_t> DeferredNumber(const Status& outcome, std::span<const callout_buffer> results);
 
-/// Writes the number of `outcome` (0: no failure) to the last of `results`; zeroes the others if it failed.
-/// InvalidArgument if there is no s32[] at the end.
+/// Writes the number of `outcome` (0: no failure) to the last of `results`; zeroes the other results if `outcome` is a
+/// failure. InvalidArgument if there is no s32[] at the end.
 Status Defer(const Status& outcome, std::span<const callout_buffer> results);
 
-/// The callback that a call names, or brings along. NotFound for a name that is not bound. Thread-safe.
-Result<std::shared_ptr<Callback>> FindCallback(const CallAttributes& attributes);
+/// Returns the callback that a call names or embeds. NotFound for a name that is not bound. Thread-safe.
+Result<BoundCallback> FindCallback(const CallAttributes& attributes);
 
-/// What callout.v1.call is told. Thread-safe once it was decoded. GIL not needed.
+/// One call of a callback in a program. Thread-safe after Decode. GIL not needed.
 class CallSite {
  public:
-  /// Finds the callback, too. Call once.
+  /// Decodes the attributes, and finds the callback. Call once.
   Status Decode(const XLA_FFI_Attrs& attrs);
-  Status Decode(const CallAttributes& said, bool lowered_by_jax = false);
+  Status Decode(const CallAttributes& attributes, bool lowered_by_jax = false);
 
-  const Callback& callback() const { return *callback_; }
-  /// Whether the first operand and the first result are a token, which is no part of the call.
+  /// Returns the label of the callback that the program was loaded with.
+  const std::string& label() const { return label_; }
+  /// Returns whether the first operand and the first result are a token, which is no part of the call.
   bool threaded() const { return threaded_; }
 
-  /// Runs the callback, once or once a lane, on buffers of the host without the token. Afterwards all results are
-  /// written, unless an error is returned. Blocks as long as the callback does, and takes the GIL if that needs it.
-  /// `device_ordinal`: the device that is said to call; -1: what the host or the runtime tells.
+  /// Calls the callback, once or once for each lane, on buffers of the host without the token. Writes all results,
+  /// unless an error is returned. Blocks until the callback returns, and takes the GIL if the callback needs it.
+  /// `device_ordinal` is the device that the callback gets; -1: the host's or the runtime's.
   Status Run(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> args, std::span<const callout_buffer> results,
              int32_t device_ordinal = -1) const;
 
  private:
-  Status Call(XLA_FFI_CallFrame* frame, const callout_call& call) const;
+  Status CallNamed(XLA_FFI_CallFrame* frame, const callout_call& call) const;
+  Status Call(XLA_FFI_CallFrame* frame, Callback& callback, const callout_call& call) const;
 
-  std::shared_ptr<Callback> callback_;
-  std::unique_ptr<TappedCall> tapped_;  // null: it is called
-  bool is_plain_ = false;               // nothing to do but to call it
+  std::string label_;
+  std::shared_ptr<Callback> callback_;          // null for a registered name
+  std::shared_ptr<const RegisteredName> name_;  // the name whose callback is called; null: `callback_`
+  std::unique_ptr<TappedCall> tapped_;          // null: the callback is called
+  bool is_plain_ = false;                       // no lanes, aliases or tap
   bool ordered_ = false;
   bool deferred_ = false;
   bool threaded_ = false;
   Attributes attributes_;
   Lanes lanes_;
   Aliases aliases_;
-  int32_t device_ = -1;  // -1: what the runtime tells
+  int32_t device_ = -1;  // -1: the runtime's
 };
 
 }  // namespace callout::internal

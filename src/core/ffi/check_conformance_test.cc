@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A failure on its way from the device that had it to all devices, on every platform: `deferred` and callout.v1.check.
+// The path of a failure from the device that had it to all devices, on every platform: `deferred` and callout.v1.check.
 #include "testing/handler_conformance.h"
 
 namespace callout::internal {

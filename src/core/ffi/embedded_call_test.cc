@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that carry the function that they call: attribute `library` of callout.v1.call.
+// Programs that embed the function that they call: attribute `library` of callout.v1.call.
 #include <gtest/gtest.h>
 
 #include "core/callbacks/binding_scope.h"

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device that fails owes to the others of its run: they may wait for it, see callbacks/meeting.h.
+// Handlers note the failure of a run, so that the run's other devices do not wait for ever: see callbacks/rendezvous.h.
 #pragma once
 
 #include <utility>
 
-#include "core/callbacks/meeting.h"
+#include "core/callbacks/rendezvous.h"
 #include "core/frame/ffi_abi.h"
 #include "core/frame/handler.h"
 
 namespace callout::internal {
 
-/// `status` of a handler; a failure is that of the run.
+/// Notes `status` for the run if it is a failure, and returns it.
 inline Status NoteOfRun(XLA_FFI_CallFrame* frame, Status status) {
   if (!status.ok()) [[unlikely]]
-    WaitingRoom::Get().NoteFailure(RunId(frame), status);
+    RendezvousMonitor::Get().NoteFailure(RunId(frame), status);
   return status;
 }
 
-/// As WithState, for executions.
+/// Runs `body` with the state, like WithState, and notes a failure for the run.
 template <typename State, typename Body>
 XLA_FFI_Error* RunWithState(XLA_FFI_CallFrame* frame, Body&& body) noexcept {
   return WithState<State>(frame,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls and taps for which several devices come together, on runtimes of four ages.
+// Calls and taps that gather several devices, on runtimes of four ages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/callbacks/meeting.h"
+#include "core/callbacks/rendezvous.h"
 #include "core/delivery/delivery.h"
 #include "testing/call_site_fixture.h"
 
@@ -36,17 +36,17 @@ class GatheredCallTest : public CallSiteTest {
   std::unique_ptr<FakeSite> NewGatheredSite() {
     auto site =
         std::make_unique<FakeSite>(runtime_, &callout_v1_gathered_call_instantiate, &callout_v1_gathered_call_execute);
-    site->run_id = run_++;  // a run that failed is remembered
+    site->run_id = run_++;  // the monitor remembers a run that failed
     return site;
   }
-  /// The frame of one device, which has its shard as the first operand.
+  /// Returns the frame of one device, which has its shard as the first operand.
   static FrameBuilder FrameOf(uint32_t place, TestBuffer shard, int64_t devices, std::vector<int64_t> shards) {
     FrameBuilder frame = Frame();
     frame.Int64Attr("devices", devices).Arg(std::move(shard)).Arg(TestBuffer::Scalar(place));
     if (!shards.empty()) frame.Int64ArrayAttr("shards", std::move(shards));
     return frame;
   }
-  /// Has all devices come, each on a thread of its own.
+  /// Executes all devices, each on its own thread.
   static std::vector<Status> ExecuteAll(FakeSite& site, std::vector<FrameBuilder>& frames) {
     std::vector<Status> outcomes(frames.size());
     std::vector<std::thread> devices;
@@ -92,7 +92,7 @@ TEST_P(GatheredCallTest, ShardsThatSeveralDevicesHaveAndBlocksOfThreeDimensions)
   const auto callback = Bind();
   std::vector<float> seen;
   callback->on_call = [&](const callout_call& call) { return seen = Values(call.args[0]), OkStatus(); };
-  // f32[2,4,2] in halves of the middle dimension; devices 0 and 2 have the first.
+  // f32[2,4,2] is cut into halves of the middle dimension; devices 0 and 2 have the first half.
   const std::vector<int64_t> shards = {0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 2, 0};
   std::vector<FrameBuilder> frames;
   for (uint32_t i = 0; i < 4; ++i) {
@@ -157,7 +157,7 @@ TEST_P(GatheredCallTest, ShardsThatDoNotFitTheOperandsAreRefused) {
   } cases[] = {{{0, 2, 4}, "attribute `shards` has 3 numbers; the operands have 1 dimensions, on 2 devices"},
                {{0, INT64_MAX}, "attribute `shards` has a place of operand 0 that there is not"},
                {{0, INT64_MAX - 2}, "attribute `shards` makes operand 0 too large"},
-               // 4 bytes less than 2^64, which rounding up makes 0, and what is just too much.
+               // The first size is 4 bytes less than 2^64, which rounds up to 0; the second is just too large.
                {{0, (int64_t{1} << 62) - 3}, "attribute `shards` makes operand 0 too large"},
                {{0, int64_t{1} << 60}, "attribute `shards` makes operand 0 too large"},
                {{0, 4}, "attribute `shards` leaves gaps in operand 0, or its parts overlap"},
@@ -231,7 +231,7 @@ TEST_P(GatheredCallTest, TapSendsTheWholeValueOnce) {
     ASSERT_TRUE(Delivery::Get().Drain(kForever).empty());
   }
   EXPECT_THAT(records, ElementsAre(ElementsAre(0, 1, 2, 3)));
-  ASSERT_TRUE(Delivery::Get().Drain(kForever).empty());  // and its site is gone
+  ASSERT_TRUE(Delivery::Get().Drain(kForever).empty());  // after this the site is destroyed
   Delivery::Get().Park();
 }
 

@@ -8,9 +8,10 @@
 
 #include "callout/dtype.h"
 #include "core/attributes/decode.h"
+#include "core/base/cat.h"
 #include "core/base/small_buffer.h"
 #include "core/base/status.h"
-#include "core/callbacks/meeting.h"
+#include "core/callbacks/rendezvous.h"
 #include "core/ffi/call_site.h"
 #include "core/ffi/failed_run.h"
 #include "core/ffi/handlers.h"
@@ -23,8 +24,8 @@
 namespace callout::internal {
 namespace {
 
-constexpr uint64_t kAlignment = 64;                 // that of XLA's own buffers
-constexpr uint64_t kMostBytes = uint64_t{1} << 62;  // of which sums of a few do not wrap
+constexpr uint64_t kAlignment = 64;                 // alignment of XLA's own buffers
+constexpr uint64_t kMostBytes = uint64_t{1} << 62;  // sums of a few such sizes do not overflow
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -32,10 +33,10 @@ uint64_t ElementBytes(const callout_buffer& buffer) {
   return static_cast<uint64_t>(RowOf(static_cast<DType>(buffer.dtype)).bits) / 8;
 }
 
-// Copies a part of an array to where it begins there. `whole` and `part` have elements of the same size.
+// Copies a part of an array to its place, `begin`, in the whole. `whole` and `part` have elements of the same size.
 void CopyPart(std::byte* whole, std::span<const int64_t> whole_dims, const std::byte* part,
               std::span<const int64_t> part_dims, const int64_t* begin, uint64_t element_bytes) {
-  uint64_t run = element_bytes;  // of what lies together in both
+  uint64_t run = element_bytes;  // bytes that are contiguous in both
   size_t rank = part_dims.size();
   while (rank > 0 && part_dims[rank - 1] == whole_dims[rank - 1]) run *= static_cast<uint64_t>(part_dims[--rank]);
   if (rank == 0) {
@@ -72,7 +73,8 @@ Status NoPlan(const std::string& name, const std::string& why) {
   return InvalidArgument("callout: callback '" + name + "': attribute `shards` " + why);
 }
 
-// Sorts out which devices have which part: those that begin at the same place have the same. `begin_of` is of a device.
+// Returns the devices with different parts: devices whose parts begin at the same place have the same part. `begin_of`
+// returns where a device's part begins.
 template <typename BeginOf>
 std::vector<std::pair<size_t, const int64_t*>> FindParts(size_t num_devices, size_t rank, const BeginOf& begin_of) {
   std::vector<std::pair<size_t, const int64_t*>> parts;
@@ -88,10 +90,10 @@ std::vector<std::pair<size_t, const int64_t*>> FindParts(size_t num_devices, siz
   return parts;
 }
 
-// Whether parts of these extents, all different, fill a whole of `dims` without gaps, each with its own place in it.
+// Returns whether parts of these extents, all at different places, fill a whole of `dims` without gaps or overlaps.
 bool FillWhole(std::span<const std::pair<size_t, const int64_t*>> parts, std::span<const int64_t> extents,
                std::span<const int64_t> dims) {
-  uint64_t places = 1;  // in the whole; with no more of them than parts no product of these is large
+  uint64_t places = 1;  // number of places; it stays below parts.size(), so products of extents do not overflow
   for (size_t i = 0; i < extents.size(); ++i) {
     if (extents[i] == 0 ? dims[i] != 0 : dims[i] % extents[i] != 0) return false;
     for (const auto& [device, begin] : parts) {
@@ -110,14 +112,14 @@ std::byte* Gathering::Memory::begin() const {
   return bytes.get() + (Aligned(address) - address);
 }
 
-Status Gathering::Decode(const MeetingAttributes& said, std::string name) {
-  if (said.caller >= said.devices) {
-    return InvalidArgument("callout: callback '" + name + "': attribute `caller` is " + std::to_string(said.caller) +
-                           ", and there are " + std::to_string(said.devices) + " devices");
+Status Gathering::Decode(const RendezvousAttributes& attributes, std::string name) {
+  if (attributes.caller >= attributes.devices) {
+    return InvalidArgument(Cat("callout: callback '", name, "': attribute `caller` is ", attributes.caller,
+                               ", and there are ", attributes.devices, " devices"));
   }
-  caller_ = static_cast<size_t>(said.caller);
-  shards_.assign(said.shards.begin(), said.shards.end());
-  place_ = std::make_shared<MeetingPlace>(std::move(name), static_cast<size_t>(said.devices));
+  caller_ = static_cast<size_t>(attributes.caller);
+  shards_.assign(attributes.shards.begin(), attributes.shards.end());
+  place_ = std::make_shared<RendezvousSite>(std::move(name), static_cast<size_t>(attributes.devices));
   return OkStatus();
 }
 
@@ -131,7 +133,7 @@ Status Gathering::PlanOperand(size_t operand, const callout_buffer& arg, size_t 
     for (size_t i = 0; i < arg.rank; ++i) {
       int64_t end = 0;
       if (begin[i] < 0 || __builtin_add_overflow(begin[i], extents[i], &end)) {
-        return NoPlan(name, "has a place of operand " + std::to_string(operand) + " that there is not");
+        return NoPlan(name, Cat("has a place of operand ", operand, " that there is not"));
       }
       spread.dims[i] = std::max(spread.dims[i], end);
     }
@@ -142,29 +144,28 @@ Status Gathering::PlanOperand(size_t operand, const callout_buffer& arg, size_t 
   for (const int64_t extent : spread.dims) {
     if (__builtin_mul_overflow(spread.size_bytes, static_cast<uint64_t>(extent), &spread.size_bytes) ||
         spread.size_bytes > kMostBytes) {
-      return NoPlan(name, "makes operand " + std::to_string(operand) + " too large");
+      return NoPlan(name, Cat("makes operand ", operand, " too large"));
     }
   }
   if (!FillWhole(spread.parts, extents, spread.dims)) {
-    return NoPlan(name, "leaves gaps in operand " + std::to_string(operand) + ", or its parts overlap");
+    return NoPlan(name, Cat("leaves gaps in operand ", operand, ", or its parts overlap"));
   }
   if (all_have_it) return OkStatus();
-  total_bytes_ += Aligned(spread.size_bytes);  // of two numbers that are not large
+  total_bytes_ += Aligned(spread.size_bytes);  // both terms are at most kMostBytes
   if (total_bytes_ > kMostBytes) return NoPlan(name, "makes the operands too large");
   spread_.push_back(std::move(spread));
   return OkStatus();
 }
 
 Status Gathering::Plan(std::span<const callout_buffer> args) const {
-  spread_.clear();  // there is something if memory ran out the last time
+  spread_.clear();  // not empty if memory ran out in an earlier Plan
   total_bytes_ = 0;
   if (shards_.empty()) return OkStatus();
   size_t width = 0;
   for (const callout_buffer& arg : args) width += arg.rank;
   if (shards_.size() != width * place_->num_devices()) {
-    return NoPlan(place_->name(), "has " + std::to_string(shards_.size()) + " numbers; the operands have " +
-                                      std::to_string(width) + " dimensions, on " +
-                                      std::to_string(place_->num_devices()) + " devices");
+    return NoPlan(place_->name(), Cat("has ", shards_.size(), " numbers; the operands have ", width, " dimensions, on ",
+                                      place_->num_devices(), " devices"));
   }
   size_t column = 0;
   for (size_t i = 0; i < args.size(); column += args[i++].rank) {
@@ -174,7 +175,7 @@ Status Gathering::Plan(std::span<const callout_buffer> args) const {
 }
 
 std::unique_ptr<Gathering::Memory> Gathering::TakeMemory() const {
-  // Pairs with the exchange in Make.
+  // The exchange pairs with the one in Make.
   std::unique_ptr<Memory> memory(memory_.exchange(nullptr, std::memory_order_acq_rel));
   if (memory == nullptr) {
     memory = std::make_unique<Memory>(Memory{std::make_unique_for_overwrite<std::byte[]>(total_bytes_ + kAlignment)});
@@ -182,13 +183,15 @@ std::unique_ptr<Gathering::Memory> Gathering::TakeMemory() const {
   return memory;
 }
 
-Status Gathering::PutTogether(const Meeting& meeting, const Memory& memory, std::span<callout_buffer> args) const {
+Status Gathering::PutTogether(const Rendezvous& rendezvous, const Memory& memory,
+                              std::span<callout_buffer> args) const {
   for (const Spread& spread : spread_) {
     callout_buffer& arg = args[spread.operand];
     std::byte* const whole = memory.begin() + spread.begin;
     if (spread.size_bytes > 0 && arg.size_bytes > 0) {
       for (const auto& [device, begin] : spread.parts) {
-        CopyPart(whole, spread.dims, static_cast<const std::byte*>(meeting.seats()[device].args[spread.operand]),
+        CopyPart(whole, spread.dims,
+                 static_cast<const std::byte*>(rendezvous.participants()[device].args[spread.operand]),
                  {arg.dims, arg.rank}, begin, ElementBytes(arg));
       }
     }
@@ -199,7 +202,7 @@ Status Gathering::PutTogether(const Meeting& meeting, const Memory& memory, std:
   return OkStatus();
 }
 
-Status Gathering::Make(const Meeting& meeting, std::span<const callout_buffer> args,
+Status Gathering::Make(const Rendezvous& rendezvous, std::span<const callout_buffer> args,
                        std::span<const callout_buffer> results,
                        const std::function<Status(const Gathered&)>& make) const {
   std::call_once(planned_, [&] { unplanned_ = Plan(args); });
@@ -209,15 +212,15 @@ Status Gathering::Make(const Meeting& meeting, std::span<const callout_buffer> a
   std::unique_ptr<Memory> memory;
   if (!spread_.empty()) {
     memory = TakeMemory();
-    CALLOUT_RETURN_IF_ERROR(PutTogether(meeting, *memory, {whole.data(), whole.size()}));
+    CALLOUT_RETURN_IF_ERROR(PutTogether(rendezvous, *memory, {whole.data(), whole.size()}));
   }
-  Status status = make({{whole.data(), whole.size()}, results, meeting.seats()[caller_].device_ordinal});
+  Status status = make({{whole.data(), whole.size()}, results, rendezvous.participants()[caller_].device_ordinal});
   if (memory != nullptr) delete memory_.exchange(memory.release(), std::memory_order_acq_rel);
   if (!status.ok()) return status;
-  for (const Meeting::Seat& seat : meeting.seats()) {
+  for (const Rendezvous::ParticipantBuffers& buffers : rendezvous.participants()) {
     for (size_t i = 0; i < results.size(); ++i) {
-      if (seat.results[i] == results[i].data || results[i].size_bytes == 0) continue;
-      std::memcpy(seat.results[i], results[i].data, results[i].size_bytes);
+      if (buffers.results[i] == results[i].data || results[i].size_bytes == 0) continue;
+      std::memcpy(buffers.results[i], results[i].data, results[i].size_bytes);
     }
   }
   return OkStatus();
@@ -227,27 +230,27 @@ Status Gathering::Meet(XLA_FFI_CallFrame* frame, std::span<const callout_buffer>
                        std::span<const callout_buffer> results,
                        const std::function<Status(const Gathered&)>& make) const {
   CALLOUT_ASSIGN_OR_RETURN(const int32_t index, TakePlace(&args));
-  CALLOUT_ASSIGN_OR_RETURN(const MeetingPlace::Joined joined,
+  CALLOUT_ASSIGN_OR_RETURN(const RendezvousSite::Joined joined,
                            place_->Join({index, DeviceOrdinal(frame), RunId(frame), args, results}));
-  const std::shared_ptr<Meeting>& meeting = joined.meeting;
+  const std::shared_ptr<Rendezvous>& rendezvous = joined.rendezvous;
   if (joined.is_last) {
-    meeting->End(Guarded([&] { return Make(*meeting, args, results, make); }));
-    return meeting->outcome();
+    rendezvous->End(Guarded([&] { return Make(*rendezvous, args, results, make); }));
+    return rendezvous->outcome();
   }
-  if (meeting->WaitBriefly()) return meeting->outcome();
+  if (rendezvous->WaitBriefly()) return rendezvous->outcome();
   Result<Future> future = Future::Promise(frame);
-  if (!future.ok()) {  // nobody would come back to this device
-    return meeting->GiveUp(future.status()) ? future.status() : meeting->AwaitOutcome();
+  if (!future.ok()) {  // without a future nobody could report the outcome to this device
+    return rendezvous->GiveUp(future.status()) ? future.status() : rendezvous->AwaitOutcome();
   }
-  // The frame has its future: from here on only that may tell of an error.
+  // The frame has its future, so from here on only the future may report an error.
   bool will_be_called = false;
   try {
-    will_be_called = meeting->CallLater([end = *future](const Status& outcome) { end.End(outcome); });
+    will_be_called = rendezvous->CallLater([end = *future](const Status& outcome) { end.End(outcome); });
   } catch (...) {
-    (void)meeting->GiveUp(CaughtStatus());
-    (void)meeting->AwaitOutcome();
+    (void)rendezvous->GiveUp(CaughtStatus());
+    (void)rendezvous->AwaitOutcome();
   }
-  if (!will_be_called) future->End(meeting->outcome());
+  if (!will_be_called) future->End(rendezvous->outcome());
   return OkStatus();
 }
 
@@ -264,18 +267,17 @@ struct GatheredTapState final : TapState {
 };
 
 Status InstantiateGatheredCall(XLA_FFI_CallFrame* frame) {
-  CALLOUT_ASSIGN_OR_RETURN(const auto said, DecodeAttributes<GatheredCallAttributes>(frame->attrs));
+  CALLOUT_ASSIGN_OR_RETURN(const auto attributes, DecodeAttributes<GatheredCallAttributes>(frame->attrs));
   auto state = std::make_unique<GatheredCallState>();
-  CALLOUT_RETURN_IF_ERROR(state->site.Decode(said));
-  CALLOUT_RETURN_IF_ERROR(state->gathering.Decode(said, state->site.callback().label()));
+  CALLOUT_RETURN_IF_ERROR(state->site.Decode(attributes));
+  CALLOUT_RETURN_IF_ERROR(state->gathering.Decode(attributes, state->site.label()));
   return KeepState(frame, std::move(state));
 }
 
 Status InstantiateGatheredTap(XLA_FFI_CallFrame* frame) {
-  CALLOUT_ASSIGN_OR_RETURN(const auto said, DecodeAttributes<GatheredTapAttributes>(frame->attrs));
-  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> site, MakeCheckedTapSite(said));
-  auto state = std::make_unique<GatheredTapState>(std::move(site), said);
-  CALLOUT_RETURN_IF_ERROR(state->gathering.Decode(said, state->site().info.label));
+  CALLOUT_ASSIGN_OR_RETURN(const auto attributes, DecodeAttributes<GatheredTapAttributes>(frame->attrs));
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<GatheredTapState> state, MakeTapState<GatheredTapState>(attributes));
+  CALLOUT_RETURN_IF_ERROR(state->gathering.Decode(attributes, state->label()));
   return KeepState(frame, std::move(state));
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A call that is made once for all devices of a program that are in this process, on a CPU: the last device that comes
-// puts the shards of all together, makes the call, and gives the results to all. Each comes with its place among the
-// devices as a last operand, u32[].
-// gathering.cc has the handlers of gathered calls and gathered taps.
+// A call that is made once for all devices of a program in this process, on a CPU. The last device that arrives
+// assembles the shards of all, makes the call, and copies the results to all. Each device passes its place among the
+// devices as a last operand, u32[]. gathering.cc has the handlers of gathered calls and gathered taps.
 #pragma once
 
 #include <atomic>
@@ -19,19 +18,19 @@
 #include "callout/abi.h"
 #include "callout/status.h"
 #include "core/attributes/site_attributes.h"
-#include "core/callbacks/meeting.h"
+#include "core/callbacks/rendezvous.h"
 #include "core/frame/ffi_abi.h"
 
 namespace callout::internal {
 
-/// What the call is made with.
+/// The operands and results of the one call.
 struct Gathered {
   std::span<const callout_buffer> args;
   std::span<const callout_buffer> results;
-  int32_t device_ordinal = -1;  ///< The device that is said to make it.
+  int32_t device_ordinal = -1;  ///< The device that the callback gets.
 };
 
-/// The gathering of one call site. Thread-safe once it was decoded.
+/// The gathering of one call site. Thread-safe after Decode.
 class Gathering {
  public:
   Gathering() = default;
@@ -39,43 +38,43 @@ class Gathering {
   Gathering(const Gathering&) = delete;
   Gathering& operator=(const Gathering&) = delete;
 
-  /// `name`: what errors call it. Call once.
-  Status Decode(const MeetingAttributes& said, std::string name);
+  /// Decodes the attributes. `name` is the callback's name in errors. Call once.
+  Status Decode(const RendezvousAttributes& attributes, std::string name);
 
-  /// Meets the other devices. Whichever comes last runs `make` with the whole values, and all return what that returns,
-  /// now, or by the frame's future. `args` and `results` are those of this device, without a token.
+  /// Joins the rendezvous of the devices. The last device runs `make` with the whole values, and all devices return its
+  /// status, at once or by the frame's future. `args` and `results` are this device's, without a token.
   Status Meet(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> args, std::span<const callout_buffer> results,
               const std::function<Status(const Gathered&)>& make) const;
 
  private:
-  /// An operand that the devices have parts of.
+  /// An operand of which the devices have different parts.
   struct Spread {
     size_t operand;
-    std::vector<int64_t> dims;                             // of the whole
-    uint64_t begin, size_bytes;                            // in the memory for all
-    std::vector<std::pair<size_t, const int64_t*>> parts;  // devices that have different ones, and where these begin
+    std::vector<int64_t> dims;                             // extents of the whole array
+    uint64_t begin, size_bytes;                            // in the memory of all operands
+    std::vector<std::pair<size_t, const int64_t*>> parts;  // devices with different parts, and where each part begins
   };
   struct Memory {
     std::unique_ptr<std::byte[]> bytes;
     std::byte* begin() const;
   };
 
-  Status Make(const Meeting& meeting, std::span<const callout_buffer> args, std::span<const callout_buffer> results,
-              const std::function<Status(const Gathered&)>& make) const;
-  Status PutTogether(const Meeting& meeting, const Memory& memory, std::span<callout_buffer> args) const;
+  Status Make(const Rendezvous& rendezvous, std::span<const callout_buffer> args,
+              std::span<const callout_buffer> results, const std::function<Status(const Gathered&)>& make) const;
+  Status PutTogether(const Rendezvous& rendezvous, const Memory& memory, std::span<callout_buffer> args) const;
   Status Plan(std::span<const callout_buffer> args) const;
   Status PlanOperand(size_t operand, const callout_buffer& arg, size_t column, size_t width) const;
   std::unique_ptr<Memory> TakeMemory() const;
 
-  std::shared_ptr<MeetingPlace> place_;
+  std::shared_ptr<RendezvousSite> place_;
   size_t caller_ = 0;
   std::vector<int64_t> shards_;
 
   mutable std::once_flag planned_;
-  mutable Status unplanned_;  // why there is no plan
+  mutable Status unplanned_;  // the reason why there is no plan
   mutable std::vector<Spread> spread_;
   mutable uint64_t total_bytes_ = 0;
-  mutable std::atomic<Memory*> memory_{nullptr};  // of the last call
+  mutable std::atomic<Memory*> memory_{nullptr};  // kept from the last call
 };
 
 }  // namespace callout::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls on a CPU, where the callback gets XLA's own memory.
+// The handlers of calls and checks on a CPU, where the callback gets XLA's own memory.
 #include "core/ffi/handlers.h"
 
 #include <cstring>
@@ -11,6 +11,7 @@
 
 #include "core/attributes/decode.h"
 #include "core/attributes/site_attributes.h"
+#include "core/base/cat.h"
 #include "core/callbacks/failures.h"
 #include "core/callbacks/registry.h"
 #include "core/ffi/call_site.h"
@@ -33,8 +34,7 @@ Status CheckFrame::Decode(XLA_FFI_CallFrame* frame) {
   CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, operands.data(), args));
   CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, outputs.data(), results));
   if (args.size() != results.size() + 1 || args[0].size_bytes != sizeof(int32_t)) {
-    return BadFrame("got " + std::to_string(args.size()) + " operands and " + std::to_string(results.size()) +
-                    " results");
+    return BadFrame(Cat("got ", args.size(), " operands and ", results.size(), " results"));
   }
   for (size_t i = 0; i < results.size(); ++i) {
     if (args[i + 1].size_bytes == results[i].size_bytes) continue;
@@ -45,7 +45,7 @@ Status CheckFrame::Decode(XLA_FFI_CallFrame* frame) {
 
 Status FailureOf(int32_t number, std::string_view name) {
   if (std::optional<Status> failure = FindFailure(number)) return std::move(*failure);
-  // The program holds the callback here too, though it never runs it.
+  // The program of this process holds the callback, too, though it never runs it.
   Result<std::shared_ptr<Callback>> callback = Registry::Get().Find(name);
   const std::string label = callback.ok() ? (*callback)->label() : std::string(name);
   return InternalError("callout: callback '" + label + "' failed in another process, which has the error");
@@ -59,8 +59,8 @@ Status ExecuteCheck(XLA_FFI_CallFrame* frame) {
   int32_t number;
   std::memcpy(&number, check.args[0].data, sizeof(number));
   if (number != 0) {
-    CALLOUT_ASSIGN_OR_RETURN(const CheckAttributes said, DecodeAttributes<CheckAttributes>(frame->attrs));
-    return FailureOf(number, said.callback);
+    CALLOUT_ASSIGN_OR_RETURN(const CheckAttributes attributes, DecodeAttributes<CheckAttributes>(frame->attrs));
+    return FailureOf(number, attributes.callback);
   }
   return check.PassOn([](void* to, const void* from, size_t bytes) {
     std::memcpy(to, from, bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// These tests check what callout.v1.call asks of runtimes of four ages. call_conformance_test.cc checks what the target
-// does on every platform.
+// What callout.v1.call needs from runtimes of four ages. call_conformance_test.cc tests the behaviour of the target on
+// every platform.
 #include <gtest/gtest.h>
 
 #include <algorithm>

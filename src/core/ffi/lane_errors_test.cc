@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lanes that fail, and batches that are none.
+// Lanes that fail, and attributes that describe no batch.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 class LaneErrorsTest : public CallSiteTest {
  protected:
-  // Has `lane` called with the number of each lane of eight.
+  // Calls `lane` with the number of each lane of eight.
   Status RunEight(std::function<Status(int32_t)> lane, std::optional<int64_t> pool_threads) {
     const auto callback = Bind();
     callback->on_call = [&](const callout_call& call) { return lane(*static_cast<const int32_t*>(call.args[0].data)); };
@@ -28,7 +28,7 @@ class LaneErrorsTest : public CallSiteTest {
     CALLOUT_RETURN_IF_ERROR(site->Instantiate(frame));
     return site->Execute(frame);
   }
-  // Runs a batch that must not call anybody.
+  // Runs a batch that must fail before any callback is called.
   Status Refuse(FrameBuilder frame) {
     const auto callback = Bind();
     callback->on_call = [](const callout_call&) { return ADD_FAILURE() << "it was called", OkStatus(); };
@@ -157,7 +157,7 @@ TEST_P(LaneErrorsTest, AttributesOfAnotherTypeFailTheLoad) {
   }
 }
 
-// Without operands and results nothing else says how large a batch is.
+// Without operands and results, only `lane_dims` gives the size of a batch.
 TEST_P(LaneErrorsTest, ExtentsThatNoBatchHasFailTheLoad) {
   for (const std::vector<int64_t>& extents : {std::vector<int64_t>{2, -3}, {6, int64_t{1} << 62}, {0, -1}}) {
     EXPECT_THAT(Refuse(LaneFrame(extents, {})), StatusIs(StatusCode::kInvalidArgument, "with which no batch can be"));

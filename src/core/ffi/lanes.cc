@@ -10,6 +10,7 @@
 #include <string>
 
 #include "callout/dtype.h"
+#include "core/base/cat.h"
 #include "core/base/thread_annotations.h"
 #include "core/callbacks/invoke.h"
 #include "core/frame/ffi_abi.h"
@@ -17,11 +18,11 @@
 namespace callout::internal {
 namespace {
 
-// Beyond what programs nest; JAX arrays have at most 32 or 64 dimensions.
+// Programs never nest this deep; JAX arrays have at most 32 or 64 dimensions.
 constexpr size_t kMaxExtents = 62;
-// No program runs to the end of so many; sums of a few times as many do not overflow.
+// No program ever finishes this many lanes, and sums of a few times as many do not overflow.
 constexpr int64_t kMaxLanes = int64_t{1} << 53;
-// Several claims a thread even out lanes of different length; more would cost.
+// Several claims per thread balance lanes of different length; more claims would cost more.
 constexpr int64_t kClaimsPerThread = 8;
 
 }  // namespace
@@ -29,8 +30,8 @@ constexpr int64_t kClaimsPerThread = 8;
 Result<LaneParts> LaneParts::Of(const Lanes& lanes, const callout_call& whole) {
   const std::span<const int64_t> masks = lanes.masks();
   if (masks.size() != whole.num_args) {
-    return InvalidArgument("callout: `lane_masks` is for " + std::to_string(masks.size()) + " operands, the call has " +
-                           std::to_string(whole.num_args));
+    return InvalidArgument(
+        Cat("callout: `lane_masks` is for ", masks.size(), " operands, the call has ", whole.num_args));
   }
   LaneParts parts(lanes.extents(), whole);
   for (uint32_t i = 0; i < whole.num_args; ++i) CALLOUT_RETURN_IF_ERROR(parts.Add(whole.args[i], masks[i]));
@@ -92,34 +93,34 @@ int64_t Lanes::count() const {
   return count;
 }
 
-// Shared by the threads that run the lanes. A thread that comes when all lanes are claimed looks at nothing but
-// `next_`: what the others refer to is the handler's, which may have returned by then.
+// State that the threads of a batch share. A thread that comes when all lanes are claimed reads nothing but `next_`,
+// because the references lead into the handler's frame, which may have returned by then.
 class LaneCall {
  public:
   LaneCall(LaneParts lanes, int64_t count, Callback& callback, const Aliases& aliases)
       : lanes_(std::move(lanes)), callback_(callback), aliases_(aliases), count_(count) {}
 
   Status Check() const {
-    if (count_ == 0) return OkStatus();  // no lane whose operands could be checked
+    if (count_ == 0) return OkStatus();  // no lane has operands to check
     std::vector<callout_buffer> parts(lanes_.size());
     return aliases_.Check(lanes_.Call(0, parts.data()));
   }
 
   int64_t count() const { return count_; }
-  /// Makes room for all threads, which may run out of no memory.
+  /// Allocates the parts of all threads, so that Help needs no memory.
   void SetThreads(int64_t threads) {
     claim_ = std::max<int64_t>(1, count_ / (threads * kClaimsPerThread));
     parts_.resize(static_cast<size_t>(threads) * lanes_.size());
   }
 
-  /// Runs lanes until none is left. Each of the threads has its own index.
+  /// Runs lanes until none is left. Each thread has its own index.
   void Help(int64_t thread) noexcept {
     for (;;) {
       const int64_t begin = next_.fetch_add(claim_, std::memory_order_relaxed);
       if (begin >= count_) return;
       const int64_t end = std::min(begin + claim_, count_);
       Run(parts_.data() + static_cast<size_t>(thread) * lanes_.size(), begin, end);
-      // The release hands what the lanes wrote to whoever waits.
+      // The release passes the lanes' writes to the waiter, and pairs with the acquire in Wait.
       if (done_.fetch_add(end - begin, std::memory_order_acq_rel) + end - begin == count_) done_.notify_all();
     }
   }
@@ -132,9 +133,8 @@ class LaneCall {
     const int64_t lane = first_failed_.load(std::memory_order_relaxed);
     if (lane == kNone) return OkStatus();
     MutexLock lock(mutex_);
-    if (error_.ok()) return ResourceExhausted("callout: out of memory");
-    return Status(error_.code(), std::string(error_.message()) + " (lane " + std::to_string(lane) + " of " +
-                                     std::to_string(count_) + ")");
+    if (error_.ok()) return {StatusCode::kResourceExhausted, "callout: out of memory", StatusKind::kMemory};
+    return error_.WithMessage(Cat(error_.message(), " (lane ", lane, " of ", count_, ")"));
   }
 
  private:
@@ -161,7 +161,7 @@ class LaneCall {
   Callback& callback_;
   const Aliases& aliases_;
   const int64_t count_;
-  std::vector<callout_buffer> parts_;  // as many a thread as there are operands
+  std::vector<callout_buffer> parts_;  // for each thread, the buffers of one lane
   int64_t claim_ = 1;
   std::atomic<int64_t> next_{0};
   std::atomic<int64_t> done_{0};
@@ -176,8 +176,8 @@ Result<Lanes> Lanes::Of(const LaneAttributes& attributes) {
   int64_t count = 1;
   for (const int64_t extent : attributes.lane_dims) {
     if (extent < 0 || (extent > 0 && count > kMaxLanes / extent)) {
-      return InvalidArgument("callout: attribute 'lane_dims' has the extent " + std::to_string(extent) +
-                             ", with which no batch can be");
+      return InvalidArgument(
+          Cat("callout: attribute 'lane_dims' has the extent ", extent, ", with which no batch can be"));
     }
     if (extent > 0) count *= extent;
   }
@@ -197,9 +197,9 @@ Status Lanes::Call(XLA_FFI_CallFrame* frame, Callback& callback, const Aliases& 
   shared->SetThreads(threads);
   try {
     for (int64_t i = 1; i < threads; ++i) {
-      if (!ScheduleOnPool(frame, [shared, i] { shared->Help(i); }).ok()) break;  // fewer threads do it, too
+      if (!ScheduleOnPool(frame, [shared, i] { shared->Help(i); }).ok()) break;  // fewer threads run all lanes, too
     }
-  } catch (const std::bad_alloc&) {  // likewise
+  } catch (const std::bad_alloc&) {  // fewer threads run all lanes, too
   }
   shared->Help(0);
   return shared->Wait();

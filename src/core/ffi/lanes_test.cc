@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the lanes of a call are called with, and on which threads. lane_errors_test.cc is about those that fail.
+// The operands of a call's lanes, and the threads on which the lanes run. lane_errors_test.cc tests lanes that fail.
 #include "core/ffi/lanes.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// "s32[2]{5,6}" of an operand of 32-bit integers.
+// Returns "s32[2]{5,6}" for an operand of 32-bit integers.
 std::string Describe(const callout_buffer& buffer) {
   const auto elements = static_cast<size_t>(ElementCount(buffer));
   EXPECT_EQ(buffer.size_bytes, elements * sizeof(int32_t));
@@ -33,7 +33,7 @@ std::string Describe(const callout_buffer& buffer) {
   return text + "}";
 }
 
-// The result is the sum of the operands, each of which has one element or as many as the result.
+// Writes the sum of the operands, each of which has one element or as many as the result.
 void Add(const callout_call& call) {
   auto* const sum = static_cast<int32_t*>(call.results[0].data);
   for (int64_t i = 0; i < ElementCount(call.results[0]); ++i) {
@@ -76,7 +76,7 @@ class LanesTest : public CallSiteTest {
     CALLOUT_RETURN_IF_ERROR(site_->Instantiate(frame));
     return site_->Execute(frame);
   }
-  // A batch of `count` lanes, each of which adds 1 to its number.
+  // Returns a batch of `count` lanes, each of which adds 1 to its number.
   static FrameBuilder Increment(int32_t count) {
     std::vector<int32_t> values(static_cast<size_t>(count));
     std::iota(values.begin(), values.end(), 0);
@@ -175,7 +175,7 @@ TEST_P(LanesTest, TokenAndStatusAreNoOperandsOfALane) {
 }
 
 TEST_P(LanesTest, EveryLaneIsACallOfItsSite) {
-  const uint64_t calls_before = callback_->stats().all_calls();
+  const uint64_t calls_before = callback_->stats().calls();
   callback_->on_call = [](const callout_call& call) {
     EXPECT_EQ(call.struct_size, sizeof(callout_call));
     EXPECT_EQ(call.device_ordinal, 3);
@@ -190,7 +190,7 @@ TEST_P(LanesTest, EveryLaneIsACallOfItsSite) {
   FrameBuilder frame = Increment(10);
   frame.DictionaryAttr("attributes", {{"mode", "fast"}});
   EXPECT_THAT(Run(frame), IsOk());
-  EXPECT_EQ(callback_->stats().all_calls(), calls_before + 10);
+  EXPECT_EQ(callback_->stats().calls(), calls_before + 10);
 }
 
 TEST_P(LanesTest, ManyLanesAreCalledOnceEach) {
@@ -216,7 +216,7 @@ TEST_P(LanesTest, LanesRunAtOnce) {
   site_->pool_threads = 4;
   std::latch all(4);
   callback_->on_call = [&](const callout_call& call) {
-    all.arrive_and_wait();  // hangs if one waits for another
+    all.arrive_and_wait();  // hangs if one lane waits for another
     Add(call);
     return OkStatus();
   };
@@ -248,7 +248,7 @@ TEST_P(LanesTest, PoolThatRefusesOrRunsInPlaceIsNoError) {
   EXPECT_THAT(threads(), ElementsAre(std::this_thread::get_id()));
 }
 
-// XLA's pool may be busy with something else until the call, its buffers and its executable are gone.
+// XLA's pool may be busy until the call, its buffers and its executable are gone.
 TEST_P(LanesTest, TasksThatComeLateFindNothingToDo) {
   site_->pool_threads = 4;
   site_->pool_mode = PoolMode::kLate;

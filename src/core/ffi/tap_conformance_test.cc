@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What callout.v1.tap does on every platform.
+// The behaviour of callout.v1.tap on every platform.
 #include <algorithm>
 #include <string>
 
@@ -67,7 +67,7 @@ TYPED_TEST(TapConformance, TapWithoutArraysSaysThatItWasReached) {
   FrameBuilder frame = this->Frame();
   ASSERT_THAT(this->RunTap(frame), IsOk());
   this->Barrier();
-  EXPECT_EQ(this->callback_->stats().calls.load(), 1U);
+  EXPECT_EQ(this->callback_->stats().calls(), 1U);
 }
 
 TYPED_TEST(TapConformance, EveryThirdIsTakenAndTheRestIsCounted) {
@@ -77,7 +77,7 @@ TYPED_TEST(TapConformance, EveryThirdIsTakenAndTheRestIsCounted) {
   ASSERT_THAT(site->Instantiate(frame), IsOk());
   for (int i = 0; i < 8; ++i) ASSERT_THAT(site->Execute(frame), IsOk());
   this->Barrier();
-  EXPECT_EQ(this->callback_->stats().calls.load(), 3U);
+  EXPECT_EQ(this->callback_->stats().calls(), 3U);
   EXPECT_EQ(this->callback_->stats().skips.load(), 5U);
 }
 
@@ -88,7 +88,7 @@ TYPED_TEST(TapConformance, IntervalLetsTheFirstThrough) {
   ASSERT_THAT(site->Instantiate(frame), IsOk());
   for (int i = 0; i < 3; ++i) ASSERT_THAT(site->Execute(frame), IsOk());
   this->Barrier();
-  EXPECT_EQ(this->callback_->stats().calls.load(), 1U);
+  EXPECT_EQ(this->callback_->stats().calls(), 1U);
   EXPECT_EQ(this->callback_->stats().skips.load(), 2U);
 }
 
@@ -101,12 +101,12 @@ TYPED_TEST(TapConformance, OnlyTheDeviceAndTheProcessThatWereNamedSend) {
   };
   send("only_device", 1);
   send("only_process", 1);
-  EXPECT_EQ(this->callback_->stats().calls.load(), 0U);
+  EXPECT_EQ(this->callback_->stats().calls(), 0U);
   EXPECT_EQ(this->callback_->stats().skips.load(), 0U) << "it was not its turn to send";
   SetProcessIndex(1);
   send("only_process", 1);
   SetProcessIndex(0);
-  EXPECT_EQ(this->callback_->stats().calls.load(), 1U);
+  EXPECT_EQ(this->callback_->stats().calls(), 1U);
 }
 
 TYPED_TEST(TapConformance, StepThatIsNoIntegerFailsTheProgram) {
@@ -179,10 +179,10 @@ TYPED_TEST(TapConformance, ReturnedOperandsThatAreNotWhatTheResultsAreFailThePro
     EXPECT_THAT(this->RunTap(frame), StatusIs(StatusCode::kInvalidArgument, text));
   };
   fails({0}, 0, "operand 0 and result 0");
-  fails({0}, 1, "operand 0 and result 0");  // of another size
+  fails({0}, 1, "operand 0 and result 0");  // the sizes differ
   fails({1}, 1, "operand 1 and result 0");
   fails({0}, 2, "expected 1 results (attributes `threaded`, `returned`, `deferred`), got 2");
-  EXPECT_EQ(this->callback_->stats().calls.load(), 0U);
+  EXPECT_EQ(this->callback_->stats().calls(), 0U);
 }
 
 TYPED_TEST(TapConformance, ThreadedTapWithoutATokenIsAnError) {
@@ -205,7 +205,7 @@ TYPED_TEST(TapConformance, FailingCallbackDoesNotFailTheProgram) {
   this->Barrier();
   const DeliveryErrorReport report = Delivery::Get().TakeErrors();
   EXPECT_EQ(report.count, 2U);
-  EXPECT_EQ(report.last,
+  EXPECT_EQ(report.last.message(),
             "callout: callback 'test.f' failed on device 0: it threw something that is not a std::exception");
   EXPECT_THAT(log.messages(), ElementsAre(HasSubstr("'test.f'")));
 }

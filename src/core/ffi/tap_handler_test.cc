@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// callout.v1.tap on CPUs, to the end of the executable, on runtimes of four ages.
-// src/core/ffi/tap_conformance_test.cc is about what every platform does.
+// Life of callout.v1.tap on CPUs, to the end of the executable, on runtimes of four ages. tap_conformance_test.cc tests
+// the behaviour on every platform.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ class TapHandlerTest : public WithLiveCounts<::testing::TestWithParam<int>> {
   FakeRuntime& runtime_ = FakeRuntime::ForMinor(GetParam());
 };
 
-/// Lets the value 0 pass, and notes where the others came from.
+/// Lets the value 0 pass, and notes the device and run of each other value.
 class PassingCallback final : public FakeCallback, public Inspector {
  public:
   PassingCallback() : FakeCallback("test.tap") {}
@@ -97,12 +97,12 @@ TEST_P(TapHandlerTest, WhatPassesIsCountedAndTheRestIsInspected) {
   constexpr uint64_t kTimes = 1000;
   for (uint64_t i = 0; i < kTimes; ++i) {
     ASSERT_THAT(site->Execute(i % 100 == 99 ? bad : good), IsOk());
-    ASSERT_EQ(callback->stats().all_calls(), i + 1);
-    ASSERT_EQ(callback->stats().all_bytes(), (i + 1) * sizeof(float));
+    ASSERT_EQ(callback->stats().calls(), i + 1);
+    ASSERT_EQ(callback->stats().bytes(), (i + 1) * sizeof(float));
   }
   EXPECT_THAT(callback->inspected, AllOf(SizeIs(kTimes / 100), Each(std::pair(3, int64_t{70}))));
 #ifdef CALLOUT_ADDRESS_SANITIZER
-  constexpr uint64_t kLeast = 0;  // what takes long is timed each time
+  constexpr uint64_t kLeast = 0;  // sanitizers make inspections long, and long ones are always timed
 #else
   constexpr uint64_t kLeast = kTimes / 2;
 #endif
@@ -110,7 +110,7 @@ TEST_P(TapHandlerTest, WhatPassesIsCountedAndTheRestIsInspected) {
   EXPECT_GT(callback->stats().host_ticks.load(), 0U) << "some are timed";
 }
 
-// What leaves records out counts them by device.
+// A throttle or a filter counts left-out records by device, so Passes must not bypass it.
 TEST_P(TapHandlerTest, NothingPassesWhereRecordsAreLeftOut) {
   const auto callback = std::make_shared<PassingCallback>();
   ASSERT_EQ(Registry::Get().Bind("test.tap", callback), "py:test.tap");
@@ -122,7 +122,7 @@ TEST_P(TapHandlerTest, NothingPassesWhereRecordsAreLeftOut) {
     ASSERT_THAT(site->Instantiate(frame), IsOk());
     for (int i = 0; i < 400; ++i) ASSERT_THAT(site->Execute(frame), IsOk());
     const bool every = std::string(attribute) == "every";
-    EXPECT_EQ(callback->stats().all_calls(), every ? 200U : 0U);
+    EXPECT_EQ(callback->stats().calls(), every ? 200U : 0U);
     EXPECT_EQ(callback->stats().skips.load(), every ? 200U : 0U);
   }
 }
@@ -152,7 +152,7 @@ TEST_P(TapHandlerTest, StepIsNoPartOfTheValueAndSaysWhoseTurnItIs) {
   callback->on_deliver = [&](const Record& record) {
     EXPECT_EQ(record.buffers.size(), 1U);
     EXPECT_EQ(*static_cast<const int32_t*>(record.buffers[0].data), 5);
-    return steps.emplace_back(record.step, record.unsent), OkStatus();
+    return steps.emplace_back(record.step, record.skipped), OkStatus();
   };
   const auto site = NewSite();
   FrameBuilder frame = Frame();

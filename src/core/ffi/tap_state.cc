@@ -2,14 +2,15 @@
 #include "core/ffi/tap_state.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <string>
 
 #include "callout/dtype.h"
 #include "core/attributes/decode.h"
+#include "core/base/cat.h"
 #include "core/base/small_buffer.h"
 #include "core/callbacks/invoke.h"
-#include "core/callbacks/registry.h"
 #include "core/callbacks/run_context.h"
 #include "core/delivery/delivery.h"
 #include "core/ffi/call_site.h"
@@ -24,8 +25,8 @@ namespace {
 
 Status CheckLeaf(const std::string& name) {
   if (name.size() <= kMaxTapTextBytes) return OkStatus();
-  return InvalidArgument("callout: each name of a tap's `leaves` must have at most " +
-                         std::to_string(kMaxTapTextBytes) + " characters, got " + std::to_string(name.size()));
+  return InvalidArgument(Cat("callout: each name of a tap's `leaves` must have at most ", kMaxTapTextBytes,
+                             " characters, got ", name.size()));
 }
 
 Status CheckSite(const TapSite& site) {
@@ -36,7 +37,8 @@ Status CheckSite(const TapSite& site) {
   return taken;
 }
 
-// Where in the whole value a shard begins: for the dimensions of the leaves, and of a step that a batch has.
+// Checks the offsets, which are the begin of a shard in the whole value: one for each dimension of the leaves, and of a
+// batched step.
 Status CheckOffsets(const TapSite& site, std::span<const callout_buffer> value, const callout_buffer* step) {
   const callout_buffer& offsets = value.back();
   int64_t rank = 0;
@@ -45,32 +47,60 @@ Status CheckOffsets(const TapSite& site, std::span<const callout_buffer> value, 
   const bool is_list = offsets.dtype == static_cast<uint32_t>(DType::kInt64) && offsets.rank == 1;
   if (is_list && (offsets.dims[0] == rank || offsets.dims[0] == with_step)) [[likely]]
     return OkStatus();
-  return InvalidArgument("callout: tap '" + site.info.label + "': expected its offsets, s64[" + std::to_string(rank) +
-                         "], as the last operand (attribute `offsets`), got " + ShapeString(offsets));
+  return InvalidArgument(Cat("callout: tap '", site.info.label, "': expected its offsets, s64[", rank,
+                             "], as the last operand (attribute `offsets`), got ", ShapeString(offsets)));
 }
 
 Status InstantiateTap(XLA_FFI_CallFrame* frame) {
-  CALLOUT_ASSIGN_OR_RETURN(const TapAttributes said, DecodeAttributes<TapAttributes>(frame->attrs));
-  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> site, MakeCheckedTapSite(said));
-  auto state = std::make_unique<TapState>(std::move(site), said);
+  CALLOUT_ASSIGN_OR_RETURN(const TapAttributes attributes, DecodeAttributes<TapAttributes>(frame->attrs));
+  CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapState> state, MakeTapState<TapState>(attributes));
   return KeepState(frame, std::move(state));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<TapSite>> MakeCheckedTapSite(const TapAttributes& said) {
-  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, Registry::Get().Find(said.callback, said.names));
-  auto site = std::make_unique<TapSite>(std::move(callback), said);
+Result<std::unique_ptr<TapSite>> MakeCheckedTapSite(std::shared_ptr<Callback> callback,
+                                                    const TapAttributes& attributes) {
+  auto site = std::make_unique<TapSite>(std::move(callback), attributes);
   CALLOUT_RETURN_IF_ERROR(CheckSite(*site));
   return site;
+}
+
+TapState::OwnedAttributes::OwnedAttributes(const TapAttributes& attributes)
+    : label(attributes.label), leaves(attributes.leaves), view(attributes) {
+  view.label = label;
+  view.leaves = leaves;
+}
+
+// Records of the sites may still be queued, so Retire destroys each site after them.
+TapState::~TapState() {
+  Delivery::Get().Retire(std::unique_ptr<TapSite>(site_.load(std::memory_order_relaxed)));
+  for (std::unique_ptr<TapSite>& site : left_) Delivery::Get().Retire(std::move(site));
+}
+
+Status TapState::Turn() const {
+  std::shared_ptr<Callback> callback = name_->callback();
+  // Sites are retired after the lock is released, because a callback's destructor must not run under it.
+  std::vector<std::unique_ptr<TapSite>> unread;
+  {
+    const MutexLock lock(turning_);
+    if (site_.load(std::memory_order_relaxed)->callback == callback) return OkStatus();  // another thread was faster
+    CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<TapSite> next, MakeCheckedTapSite(std::move(callback), attributes_->view));
+    left_.emplace_back(site_.exchange(next.release(), std::memory_order_seq_cst));  // pairs with Hazard::Of
+    const auto read =
+        std::partition(left_.begin(), left_.end(), [](const auto& site) { return Hazard::IsRead(site.get()); });
+    unread.assign(std::move_iterator(read), std::move_iterator(left_.end()));
+    left_.erase(read, left_.end());
+  }
+  for (std::unique_ptr<TapSite>& site : unread) Delivery::Get().Retire(std::move(site));
+  return OkStatus();
 }
 
 Status CheckTapResults(size_t count, const TapState& state) {
   if (count == state.num_results()) [[likely]]
     return OkStatus();
-  return InvalidArgument("callout: tap '" + state.site().info.label + "': expected " +
-                         std::to_string(state.num_results()) +
-                         " results (attributes `threaded`, `returned`, `deferred`), got " + std::to_string(count));
+  return InvalidArgument(Cat("callout: tap '", state.label(), "': expected ", state.num_results(),
+                             " results (attributes `threaded`, `returned`, `deferred`), got ", count));
 }
 
 callout_call BuffersOnly(std::span<const callout_buffer> args, std::span<const callout_buffer> results) {
@@ -86,7 +116,7 @@ callout_call BuffersOnly(std::span<const callout_buffer> args, std::span<const c
 Status TapOperands::Split(const TapSite& site, std::span<const callout_buffer> args) {
   value_ = args;
   if (site.info.has_step) [[unlikely]] {
-    // It stands behind the leaves.
+    // The step comes after the leaves.
     const size_t place = site.info.leaf_names.size();
     if (place >= args.size() || !HasIntegers(args[place])) {
       return InvalidArgument("callout: tap '" + site.info.label +
@@ -106,10 +136,10 @@ Status TapOperands::Split(const TapSite& site, std::span<const callout_buffer> a
 
 namespace {
 
-// `device` tells the ordinal. The runtime is asked for it, and for the run, only where a value goes further.
+// Pushes a record. `device` returns the ordinal; the runtime is asked for the ordinal and the run only if the value is
+// sent.
 template <typename Device>
-Status Push(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const callout_buffer> args, Device device) {
-  TapSite& site = state.site();
+Status Push(XLA_FFI_CallFrame* frame, TapSite& site, std::span<const callout_buffer> args, Device device) {
   TapOperands operands(site, args.size());
   CALLOUT_RETURN_IF_ERROR(operands.Split(site, args));
   if (site.inspector != nullptr && Delivery::Passes(site, operands.value())) return OkStatus();
@@ -121,7 +151,7 @@ Status Push(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const cal
                                   .step = operands.step() ? FirstInteger(*operands.step()) : std::nullopt});
   if (status.ok()) [[likely]]
     return OkStatus();
-  return Status(status.code(), DescribeFailure(*site.callback, device_ordinal, status));
+  return status.WithMessage(DescribeFailure(*site.callback, device_ordinal, status));
 }
 
 Status ExecuteTap(XLA_FFI_CallFrame* frame, const TapState& state) {
@@ -129,7 +159,7 @@ Status ExecuteTap(XLA_FFI_CallFrame* frame, const TapState& state) {
   std::span<const callout_buffer> args;
   CALLOUT_RETURN_IF_ERROR(DecodeArgs(frame->args, arg_buffers.data(), args));
   if (frame->rets.size == 0 && state.num_results() == 0) [[likely]]
-    return Push(frame, state, args, [&] { return state.device(frame); });
+    return state.WithSite([&](TapSite& site) { return Push(frame, site, args, [&] { return state.device(frame); }); });
   SmallBuffer<callout_buffer, 8> result_buffers(static_cast<size_t>(frame->rets.size));
   std::span<const callout_buffer> results;
   CALLOUT_RETURN_IF_ERROR(DecodeRets(frame->rets, result_buffers.data(), results));
@@ -149,7 +179,7 @@ Status RunTap(XLA_FFI_CallFrame* frame, const TapState& state, std::span<const c
     CALLOUT_RETURN_IF_ERROR(state.returned().Check(call));
     state.returned().Apply(call);
   }
-  return Push(frame, state, args, [=] { return device_ordinal; });
+  return state.WithSite([&](TapSite& site) { return Push(frame, site, args, [=] { return device_ordinal; }); });
 }
 
 }  // namespace callout::internal

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/cat.h"
 #include "core/frame/elements.h"
 
 namespace callout::internal {
@@ -31,11 +32,7 @@ std::vector<int64_t> Unravel(int64_t flat, const callout_buffer& buffer) {
   return index;
 }
 
-std::string IndexString(std::span<const int64_t> index) {
-  std::string text = "[";
-  for (const int64_t number : index) text.append(text.size() > 1 ? "," : "").append(std::to_string(number));
-  return text + "]";
-}
+std::string IndexString(std::span<const int64_t> index) { return Cat("[", Join(index, ","), "]"); }
 
 namespace {
 
@@ -64,7 +61,7 @@ bool IsRowMajor(std::span<const int64_t> minor_to_major) {
 
 void CopyToRowMajor(const std::byte* from, std::span<const int64_t> dims, std::span<const int64_t> minor_to_major,
                     size_t size, std::byte* to) {
-  std::vector<size_t> strides(dims.size());  // in `from`, by dimension
+  std::vector<size_t> strides(dims.size());  // strides in `from`, by dimension
   size_t elements = 1;
   for (const int64_t dimension : minor_to_major) {
     strides[static_cast<size_t>(dimension)] = elements;

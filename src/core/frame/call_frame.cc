@@ -6,14 +6,16 @@
 #include <string>
 
 #include "callout/dtype.h"
+#include "core/base/cat.h"
 #include "core/frame/buffer.h"
 #include "core/frame/elements.h"
 
 namespace callout::internal {
 namespace {
 
-// A std::string's characters are only aligned for char. Values of up to 16 bytes (complex128) get memory that is
-// aligned for them because it comes from operator new: short strings would lie inside the object.
+// The characters of a std::string are only aligned for char. Values of up to 16 bytes (complex128) need more, so each
+// string gets at least this size and thereby heap memory from operator new, which is aligned; short strings would lie
+// inside the object.
 constexpr size_t kLeastBytes = 64;
 
 }  // namespace
@@ -69,9 +71,8 @@ Status Attributes::Decode(const XLA_FFI_Attrs* dictionary) {
 namespace {
 
 Status UnknownElements(const char* which, int64_t i, const XLA_FFI_Buffer& buffer) {
-  return InvalidArgument("callout: " + std::string(which) + " " + std::to_string(i) + " has element type " +
-                         std::to_string(static_cast<int>(buffer.dtype)) +
-                         " of XLA, which this version of callout does not know");
+  return InvalidArgument(Cat("callout: ", which, " ", i, " has element type ", static_cast<int>(buffer.dtype),
+                             " of XLA, which this version of callout does not know"));
 }
 
 Status Decode(const char* which, void* const* buffers, int64_t size, callout_buffer* out,

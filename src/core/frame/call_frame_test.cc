@@ -14,7 +14,7 @@
 namespace callout::internal {
 namespace {
 
-// Attributes as XLA lays them out.
+// Builds attributes in XLA's layout.
 class AttributesTest : public ::testing::Test {
  protected:
   void Add(const char* name, XLA_FFI_AttrType type, void* value) {
@@ -22,7 +22,7 @@ class AttributesTest : public ::testing::Test {
     types_.push_back(type);
     values_.push_back(value);
   }
-  /// Decodes what was added.
+  /// Decodes the added attributes.
   Status Decode() {
     for (XLA_FFI_ByteSpan& name : names_) name_pointers_.push_back(&name);
     inner_ = {XLA_FFI_Attrs_STRUCT_SIZE, nullptr,       static_cast<int64_t>(types_.size()), types_.data(),
@@ -178,7 +178,7 @@ TEST_F(CallFrameTest, ManyArgumentsKeepTheirOrder) {
 }
 
 TEST_F(CallFrameTest, UnknownElementTypesAreErrorsAndNotRead) {
-  // A gap between XLA's numbers, and one more than the largest.
+  // The numbers are a gap between XLA's numbers, and one more than the largest.
   for (const uint32_t number : {14U, kDTypeLimit}) {
     FrameBuilder builder;
     builder.Arg(TestBuffer::Scalar(1)).Arg(TestBuffer(static_cast<DType>(number), {2}, {1, 2}));

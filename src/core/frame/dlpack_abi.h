@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The structs of DLPack 1.x (https://dmlc.github.io/dlpack/latest/c_api.html). They have its names, so that public
-// headers can declare them without its header.
+// The structs of DLPack 1.x (https://dmlc.github.io/dlpack/latest/c_api.html). They have DLPack's names, so that public
+// headers can declare them without dlpack.h.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct DLTensor {
   int32_t ndim;
   DLDataType dtype;
   int64_t* shape;
-  int64_t* strides;  // of elements; null: row-major
+  int64_t* strides;  // in elements; null: row-major
   uint64_t byte_offset;
 };
 

@@ -93,7 +93,7 @@ void Pack(DType dtype, const uint8_t* in, int64_t elements, void* packed) {
   const int per_byte = 8 / bits;
   const auto mask = static_cast<uint8_t>((1 << bits) - 1);
   auto* bytes = static_cast<uint8_t*>(packed);
-  if (elements == 0) return;  // memset must not be given null
+  if (elements == 0) return;  // memset must not get null
   std::memset(bytes, 0, PackedBytes(dtype, elements));
   for (int64_t i = 0; i < elements; ++i) {
     const auto value = static_cast<uint8_t>((in[i] & mask) << ((i % per_byte) * bits));
@@ -121,7 +121,7 @@ void ReadMagnitudes(const PlainElements<std::complex<T>>& reader, const char* da
   }
 }
 
-// The two below are what SmallFloatToFloat does, at the speed of memory.
+// ReadBfloat16 and ReadFloat16 compute what SmallFloatToFloat does, at the speed of memory.
 void ReadBfloat16(const char* data, size_t count, double* out) {
   const PlainElements<uint16_t> reader;
   for (size_t i = 0; i < count; ++i) {
@@ -130,8 +130,8 @@ void ReadBfloat16(const char* data, size_t count, double* out) {
   }
 }
 
-// Moves exponent and mantissa to where float has them. The exponent is then off by the difference of the biases, which
-// a product with a power of two puts right, subnormal numbers included.
+// Moves exponent and mantissa to their places in a float. The exponent is then off by the difference of the biases,
+// which a product with a power of two corrects, for subnormal numbers, too.
 void ReadFloat16(const char* data, size_t count, double* out) {
   constexpr uint32_t kInfinity = 0x7C00;
   for (size_t i = 0; i < count; ++i) {
@@ -153,7 +153,7 @@ ByteTable MakeTable(const SmallFloatFormat& format) {
   return table;
 }
 
-// Of the floats of a byte or less.
+// Returns the table of a float type of at most a byte.
 const ByteTable& TableOf(DType dtype) {
   static const std::array<ByteTable, kDTypeLimit>* const tables = [] {
     auto* all = new std::array<ByteTable, kDTypeLimit>;  // leaked: sinks may run until the process ends
@@ -171,7 +171,7 @@ void ReadBytesByTable(DType dtype, const char* data, size_t count, double* out) 
   for (size_t i = 0; i < count; ++i) out[i] = table[reader(data, static_cast<int64_t>(i))];
 }
 
-// Of elements of whole bytes. False for a type that has no elements.
+// Reads elements of whole bytes. Returns false for a type without elements.
 bool ReadBytes(DType dtype, const char* data, size_t count, double* out) {
   return VisitElements(dtype, [&]<typename Reader>(const Reader& reader) {
     if constexpr (std::is_same_v<Reader, SmallFloatElements<uint8_t>>) {

@@ -16,6 +16,7 @@
 #include "callout/dtype.h"
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/base/cat.h"
 
 namespace callout::internal {
 
@@ -24,10 +25,10 @@ enum class FloatSpecials : uint8_t {
   kNanAtTop,           ///< "fn": only all ones is NaN, no infinity.
   kNanAtNegativeZero,  ///< "fnuz": one zero, one NaN, no infinity.
   kAllNumbers,         ///< Every pattern is a number.
-  kPowerOfTwo,         ///< Nothing but an exponent; all ones is NaN.
+  kPowerOfTwo,         ///< Only an exponent; all ones is NaN.
 };
 
-/// A float of at most 16 bits. No bits: not one.
+/// The format of a float of at most 16 bits. No exponent bits: no such float.
 struct SmallFloatFormat {
   int exponent_bits = 0;
   int mantissa_bits = 0;
@@ -51,7 +52,7 @@ struct SmallFloatFormat {
   }
 };
 
-/// The columns are described in callout/dtype_rows.h.
+/// A row of the table; callout/dtype_rows.h describes the columns.
 struct DTypeRow {
   DType dtype = DType::kInvalid;
   int bits = 0;
@@ -68,7 +69,7 @@ struct DTypeRow {
   constexpr bool is_small_float() const { return format.exponent_bits > 0; }
 };
 
-struct DTypeTable : SmallFloatFormat {  // the rows name its makers
+struct DTypeTable : SmallFloatFormat {  // the rows use its named constructors
   std::array<DTypeRow, kDTypeLimit> rows;
 
   constexpr DTypeTable() {
@@ -79,11 +80,11 @@ struct DTypeTable : SmallFloatFormat {  // the rows name its makers
   }
 };
 
-/// By number; the gaps between XLA's numbers are rows of kUnknown.
+/// Rows by XLA's number; gaps between XLA's numbers are rows of kUnknown.
 inline constexpr std::array<DTypeRow, kDTypeLimit> kDTypeRows = DTypeTable().rows;
 inline constexpr DTypeRow kUnknownDTypeRow;
 
-/// That of any number: kUnknownDTypeRow for one that no type has.
+/// Returns the row of any number; kUnknownDTypeRow for a number without a type.
 constexpr const DTypeRow& RowOf(DType dtype) {
   const auto number = static_cast<uint32_t>(dtype);
   return number < kDTypeLimit ? kDTypeRows[number] : kUnknownDTypeRow;
@@ -93,11 +94,11 @@ constexpr const DTypeRow& RowOf(DType dtype) {
 // f8e5m2, f8e4m3fn, f8e8m0fnu and f4e2m1fn; the "fnuz" variants (one zero, one NaN, no infinity, bias one higher) as
 // ml_dtypes defines them.
 
-/// `bits` in its low bits; those above do not count. `format` has bits.
+/// Returns the value of a float in the low bits of `bits`; higher bits are ignored. `format` must have exponent bits.
 float SmallFloatToFloat(const SmallFloatFormat& format, uint16_t bits);
 
-// The elements of arrays of any type as C++ values: the one place where the type of an array is made one of C++.
-// ReadDoubles reads the elements of an array as doubles, a part at a time.
+// The elements of arrays of any type as C++ values. VisitElements is the one place that maps an array's type to a C++
+// type. ReadDoubles reads the elements of an array as doubles, a part at a time.
 
 template <typename T>
 struct PlainElements {
@@ -121,11 +122,10 @@ struct SmallFloatElements {
   }
 };
 
-/// InvalidArgument: what was attempted on elements of a type that is not known, or of tokens, which are no data.
+/// Returns InvalidArgument for an operation on elements of an unknown type, or of tokens, which carry no data.
 inline Status UnknownDType(const char* attempted, DType dtype) {
-  return InvalidArgument(std::string("callout: cannot ") + attempted + " of element type " +
-                         std::to_string(static_cast<uint32_t>(dtype)) + " of XLA (" +
-                         std::string(RowOf(dtype).short_name) + ")");
+  return InvalidArgument(Cat("callout: cannot ", attempted, " of element type ", static_cast<uint32_t>(dtype),
+                             " of XLA (", RowOf(dtype).short_name, ")"));
 }
 
 template <typename Int8, typename Int16, typename Int32, typename Int64, typename Visit>
@@ -136,8 +136,9 @@ void VisitIntegers(int bits, const Visit& visit) {
   visit(PlainElements<Int64>());
 }
 
-/// Calls `visit` with what reads the elements of `dtype`: `reader(data, i)` is the i-th. Elements of less than a byte
-/// were unpacked to one each (callout/elements.h). False, without a call, for tokens and types that are not known.
+/// Calls `visit` with a reader of the elements of `dtype`: `reader(data, i)` returns the i-th. Elements of less than a
+/// byte must be unpacked to a byte each (callout/elements.h). Returns false, without a call, for tokens and unknown
+/// types.
 template <typename Visit>
 [[nodiscard]] bool VisitElements(DType dtype, const Visit& visit) {
   const DTypeRow& row = RowOf(dtype);
@@ -164,8 +165,8 @@ template <typename Visit>
 }
 
 /// Writes the elements [first, first + count) of `buffer` to `out`. Integers of 64 bits are rounded, complex numbers
-/// are their magnitude, booleans 0 and 1. For types of less than a byte `first` is a multiple of 8. InvalidArgument for
-/// tokens and types that are not known. Thread-safe.
+/// become their magnitude, booleans 0 and 1. For types of less than a byte, `first` must be a multiple of 8.
+/// InvalidArgument for tokens and unknown types. Thread-safe.
 CALLOUT_EXPORT Status ReadDoubles(const callout_buffer& buffer, int64_t first, size_t count, double* out);
 
 }  // namespace callout::internal

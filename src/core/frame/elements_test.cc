@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The values are those that ml_dtypes 0.6 gives for the same bits (IEEE 754 for f16), written down, not computed.
+// Tests of element types. The expected values are those of ml_dtypes 0.6 for the same bits (IEEE 754 for f16), as
+// constants.
 #include "callout/elements.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,7 @@ struct Expected {
   std::string_view numpy_name;
 };
 
-// Keyed by XLA's own enumerators, so that a DType with a wrong number shows.
+// The keys are XLA's own enumerators, so that a DType with a wrong number fails.
 const std::map<uint32_t, Expected>& Table() {
   static const std::map<uint32_t, Expected> table = {
       {XLA_FFI_DataType_PRED, {8, "bool", "bool"}},

@@ -12,7 +12,7 @@
 #include "callout/dtype.h"
 #include "core/base/process_state.h"
 #include "core/base/thread_annotations.h"
-#include "core/encoding/utf8.h"
+#include "core/encoding/error_tag.h"
 
 namespace callout::internal {
 namespace {
@@ -25,9 +25,9 @@ static_assert(static_cast<int>(StatusCode::kInternal) == XLA_FFI_Error_Code_INTE
 CALLOUT_DTYPE_ROWS(CALLOUT_ROW)
 #undef CALLOUT_ROW
 
-constexpr int kMinorWithStage = 3;    // State_Set/Get carry the stage from here on
-constexpr int kMinorWithRecord = 4;   // a bundle of handlers has a fifth from here on, in front of the traits
-constexpr int kMinorWithDetails = 4;  // Error_GetMessage became GetDetails, with the code behind the message
+constexpr int kMinorWithStage = 3;    // from this version on State_Set/Get have a field `stage`
+constexpr int kMinorWithRecord = 4;   // from this version on a bundle of handlers has a fifth, before the traits
+constexpr int kMinorWithDetails = 4;  // from this version on Error_GetDetails replaces Error_GetMessage
 
 // State_Set_Args and State_Get_Args of FFI 0.2.
 struct StateArgsWithoutStage {
@@ -38,7 +38,7 @@ struct StateArgsWithoutStage {
   void* state;
 };
 
-// Error_GetDetails_Args of FFI 0.4; GetMessage_Args of earlier ones is the same less the last field.
+// Error_GetDetails_Args of FFI 0.4; GetMessage_Args of earlier versions lacks only the last field.
 struct ErrorDetailsArgs {
   size_t struct_size;
   void* extension_start;
@@ -59,7 +59,7 @@ struct RegisterArgs {
 };
 static_assert(offsetof(RegisterArgs<4>, traits) == offsetof(XLA_FFI_Handler_Register_Args, traits));
 
-// One runtime in this process. There is jaxlib's, and one a PJRT plugin.
+// An XLA runtime that is loaded in this process: jaxlib has a runtime, and each PJRT plugin has its own.
 struct Runtime {
   const XLA_FFI_Api* api = nullptr;
   XLA_FFI_TypeId type_id{0};
@@ -71,7 +71,7 @@ std::atomic<int> g_num_runtimes{0};
 Mutex g_runtimes_mutex;
 
 void DeleteState(void* state) {
-  const PluginThreadScope scope;  // a callback may have the client
+  const PluginThreadScope scope;  // the state's callback may hold the client
   delete static_cast<SiteState*>(state);
 }
 XLA_FFI_TypeInfo g_type_info = {XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, &DeleteState};
@@ -184,7 +184,7 @@ Status RegisterHandlers(const XLA_FFI_Api* api, std::string_view name, std::stri
 XLA_FFI_Error* ToFfiError(const XLA_FFI_Api* api, const Status& status) {
   if (status.ok()) [[likely]]
     return nullptr;
-  const std::string text = ValidUtf8(status.message());  // JAX makes an exception of it, with a str
+  const std::string text = TaggedMessage(status);
   XLA_FFI_Error_Create_Args args = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, nullptr, text.c_str(),
                                     static_cast<XLA_FFI_Error_Code>(status.code())};
   return api->XLA_FFI_Error_Create(&args);
@@ -197,8 +197,9 @@ Status FromFfiError(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   args.struct_size = details ? offsetof(ErrorDetailsArgs, code) + sizeof(int) : offsetof(ErrorDetailsArgs, code);
   args.error = error;
   api->XLA_FFI_Error_GetMessage(reinterpret_cast<XLA_FFI_Error_GetMessage_Args*>(&args));
-  Status status(details && args.code != 0 ? static_cast<StatusCode>(args.code) : StatusCode::kInternal,
-                args.message != nullptr ? args.message : "");
+  Status status =
+      FromTaggedMessage(details && args.code != 0 ? static_cast<StatusCode>(args.code) : StatusCode::kInternal,
+                        args.message != nullptr ? args.message : "");
   XLA_FFI_Error_Destroy_Args destroy = {XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, nullptr, error};
   api->XLA_FFI_Error_Destroy(&destroy);
   return status;
@@ -228,7 +229,7 @@ int64_t RunId(XLA_FFI_CallFrame* frame) {
     (void)FromFfiError(frame->api, error);
     return 0;
   }
-  return args.run_id & INT64_MAX;  // XLA draws its bits; a number that is no error code has no sign
+  return args.run_id & INT64_MAX;  // XLA draws random bits; a run id must not be negative
 }
 
 Result<int64_t> Int64Attribute(const XLA_FFI_Attrs& attrs, std::string_view name, int64_t fallback) {
@@ -253,7 +254,7 @@ Result<Future> Future::Promise(XLA_FFI_CallFrame* frame) {
 }
 
 void Future::End(const Status& outcome) const {
-  // What these calls may fail with is a wrong size of their arguments.
+  // These calls only fail if the size of their arguments is wrong.
   if (outcome.ok()) {
     XLA_FFI_Future_SetAvailable_Args args = {XLA_FFI_Future_SetAvailable_Args_STRUCT_SIZE, nullptr, future_};
     (void)FromFfiError(api_, api_->XLA_FFI_Future_SetAvailable(&args));
@@ -291,7 +292,7 @@ Status ScheduleOnPool(XLA_FFI_CallFrame* frame, Task task) {
   XLA_FFI_ThreadPool_Schedule_Args args = {XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE, nullptr, frame->ctx, &Run,
                                            data.get()};
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, frame->api->XLA_FFI_ThreadPool_Schedule(&args)));
-  (void)data.release();  // Run's now
+  (void)data.release();  // owned by Run now
   return OkStatus();
 }
 

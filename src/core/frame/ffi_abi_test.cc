@@ -131,7 +131,7 @@ TEST_P(FfiAbiTest, DeviceAndRunAreWhatTheRuntimeSays) {
   XLA_FFI_CallFrame* frame = site.Frame(builder_, XLA_FFI_ExecutionStage_EXECUTE);
   EXPECT_EQ(DeviceOrdinal(frame), 3);
   EXPECT_EQ(RunId(frame), int64_t{1} << 40);
-  site.run_id = -1;  // XLA draws all of its bits
+  site.run_id = -1;  // XLA draws all bits of a run id
   EXPECT_EQ(RunId(frame), INT64_MAX);
 }
 
@@ -146,7 +146,7 @@ TEST_P(FfiAbiTest, DeviceAndRunAreUnknownWhereTheRuntimeDoesNotSay) {
 
 INSTANTIATE_TEST_SUITE_P(Minors, FfiAbiTest, ::testing::Values(2, 3, 4, 5));
 
-// Each in a process of its own: runtimes are never forgotten.
+// Writes a status in a process of the test's own, because runtimes are never forgotten.
 void Tell(const Status& status) {
   std::fprintf(stderr, "%d %s; ", static_cast<int>(status.code()), status.c_message());
 }
@@ -212,7 +212,7 @@ class ThreadPoolTest : public ::testing::TestWithParam<int> {
   void TearDown() override { EXPECT_EQ(FakeRuntime::live_errors(), 0); }
 
   XLA_FFI_CallFrame* Frame() { return site_->Frame(builder_, XLA_FFI_ExecutionStage_EXECUTE); }
-  // Notes the thread that it runs on; is alive for as long as `alive_` is shared.
+  // Returns a task that notes its thread, and that is alive as long as `alive_` is shared.
   std::function<void()> Task() {
     return [this, alive = alive_] {
       ++runs_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every handler does around its own work.
-// Guard lets no exception cross the C boundary: XLA catches only std::exception and ends the process on anything else.
+// The wrappers of every handler. Guard lets no exception cross the C boundary, because XLA catches only std::exception
+// and ends the process on any other.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 
 namespace callout::internal {
 
-/// Runs `body`, which returns a Status, and hands over its error, or that of whatever it throws, to XLA.
+/// Runs `body`, which returns a Status, and passes its error or its exception to XLA.
 template <typename Body>
 XLA_FFI_Error* Guard(const XLA_FFI_Api* api, Body&& body) noexcept {
   try {
     return ToFfiError(api, std::forward<Body>(body)());
   } catch (...) {
     const Status caught = CaughtStatus();
-    return ToFfiError(api, Status(caught.code(), std::string("callout: ") + caught.c_message()));
+    return ToFfiError(api, caught.WithMessage(std::string("callout: ") + caught.c_message()));
   }
 }
 
@@ -28,11 +28,11 @@ XLA_FFI_Error* Guard(const XLA_FFI_Api* api, Body&& body) noexcept {
 template <typename State>
 Status KeepState(XLA_FFI_CallFrame* frame, std::unique_ptr<State> state) {
   CALLOUT_RETURN_IF_ERROR(FromFfiError(frame->api, SetState(frame, state.get())));
-  (void)state.release();  // XLA's now
+  (void)state.release();  // owned by XLA now
   return OkStatus();
 }
 
-/// An instantiate handler: `body(frame)` returns a Status, and keeps a state if it is ok.
+/// Runs an instantiate handler: `body(frame)` returns a Status, and keeps a state on success.
 template <typename Body>
 XLA_FFI_Error* Instantiate(XLA_FFI_CallFrame* frame, Body&& body) noexcept {
   XLA_FFI_Error* error = nullptr;
@@ -40,7 +40,7 @@ XLA_FFI_Error* Instantiate(XLA_FFI_CallFrame* frame, Body&& body) noexcept {
   return Guard(frame->api, [&] { return body(frame); });
 }
 
-/// A handler of a later stage: `body(frame, state)` returns a Status. `capturable`: as AnswerMetadata says.
+/// Runs a handler of a later stage: `body(frame, state)` returns a Status. `capturable`: see AnswerMetadata.
 template <typename State, typename Body>
 XLA_FFI_Error* WithState(XLA_FFI_CallFrame* frame, Body&& body, bool capturable = false) noexcept {
   XLA_FFI_Error* error = nullptr;

@@ -29,7 +29,7 @@ TEST(RowMajorTest, IsTheLastDimensionFirst) {
 TEST(RowMajorTest, EveryElementComesToItsPlace) {
   EXPECT_THAT(Copied({0, 1, 2, 3, 4, 5}, {2, 3}, {1, 0}), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_THAT(Copied({0, 3, 1, 4, 2, 5}, {2, 3}, {0, 1}), ElementsAre(0, 1, 2, 3, 4, 5));
-  // dims 2, 1, 3 with the strides 3, 3, 1 and then 1, 2, 2
+  // The dims are 2, 1, 3, with the strides 3, 3, 1 and then 1, 2, 2.
   EXPECT_THAT(Copied({0, 1, 2, 3, 4, 5}, {2, 1, 3}, {2, 1, 0}), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_THAT(Copied({0, 3, 1, 4, 2, 5}, {2, 1, 3}, {0, 1, 2}), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_THAT(Copied({7}, {}, {}), ElementsAre(7));

@@ -84,7 +84,7 @@ TEST_P(SubByteRoundTripTest, EveryPatternAtEveryCountComesBack) {
       std::vector<uint8_t> again(bytes);
       Pack(dtype, unpacked.data(), count, again.data());
       const int used = static_cast<int>(count * BitWidth(dtype) - 8 * static_cast<int64_t>(bytes - 1));
-      packed.back() = static_cast<uint8_t>(packed.back() & ((1 << used) - 1));  // the rest is padding
+      packed.back() = static_cast<uint8_t>(packed.back() & ((1 << used) - 1));  // the remaining bits are padding
       ASSERT_EQ(again, packed) << ShortName(dtype) << " x " << count;
     }
   }

@@ -12,7 +12,7 @@
 namespace callout::internal {
 namespace {
 
-// xla::FfiLoadedHostCallbacks, as of jaxlib 0.10.2 to 0.12.
+// xla::FfiLoadedHostCallbacks, in jaxlib 0.10.2 to 0.12.
 struct LoadedFunctions {
   void** functions;
   size_t count;
@@ -24,17 +24,17 @@ struct Lent {
   LoadedFunctions ours{&function, 1};
 };
 
-// The runtime whose layout was seen to be the expected one, and its API with our answer to "which functions?".
+// The runtime that had the expected layout: its API, and its type id of the functions.
 struct Borrowed {
   const XLA_FFI_Api* real;
-  int64_t type_id;  // of LoadedFunctions there
+  int64_t type_id;  // type id of LoadedFunctions in that runtime
 };
 
-std::atomic<Lent*> g_lent{nullptr};
+std::atomic<Lent*> g_provided{nullptr};
 std::atomic<const Borrowed*> g_borrowed{nullptr};
-thread_local const XLA_FFI_Api* t_real = nullptr;  // what GetFromContext stands in for
+thread_local const XLA_FFI_Api* t_real = nullptr;  // the table that GetFromContext calls
 
-constexpr size_t kMostFunctions = 4096;  // a program with more is taken for one that has none of ours
+constexpr size_t kMostFunctions = 4096;  // a program with more is treated as one without Callout's function
 
 bool Has(const void* data, const void* function) {
   LoadedFunctions loaded;
@@ -51,18 +51,18 @@ XLA_FFI_Error* Refuse(const XLA_FFI_Api* api) {
   return ToFfiError(api, Unimplemented("callout: this program's host callbacks were not found"));
 }
 
-// In place of XLA_FFI_ExecutionContext_Get.
+// Replaces XLA_FFI_ExecutionContext_Get.
 XLA_FFI_Error* GetFromContext(XLA_FFI_ExecutionContext_Get_Args* args) {
   const XLA_FFI_Api* api = t_real;
-  Lent* lent = g_lent.load(std::memory_order_acquire);                    // pairs with LendScopeHandler
+  Lent* lent = g_provided.load(std::memory_order_acquire);                // pairs with ProvideScopeHandler
   const Borrowed* borrowed = g_borrowed.load(std::memory_order_acquire);  // pairs with the exchange below
   if (borrowed == nullptr) {
     if (XLA_FFI_Error* error = api->XLA_FFI_ExecutionContext_Get(args)) return error;
     if (!Has(args->data, lent->function)) return Refuse(api);
-    auto* found = new Borrowed{api, args->type_id->type_id};  // leaked: one a process
+    auto* found = new Borrowed{api, args->type_id->type_id};  // leaked: one per process
     if (!g_borrowed.compare_exchange_strong(borrowed, found, std::memory_order_acq_rel)) delete found;
   } else if (borrowed->real != api) {
-    return Refuse(api);  // a plugin's runtime, where the number may be another type's
+    return Refuse(api);  // a plugin's runtime, where the type id may mean another type
   } else if (borrowed->type_id != args->type_id->type_id) {
     return api->XLA_FFI_ExecutionContext_Get(args);
   }
@@ -70,7 +70,7 @@ XLA_FFI_Error* GetFromContext(XLA_FFI_ExecutionContext_Get_Args* args) {
   return nullptr;
 }
 
-// A runtime's table with GetFromContext in it. Newer runtimes have longer tables than our header knows.
+// A copy of a runtime's table, with GetFromContext in it. Newer runtimes have longer tables than this header's.
 struct ApiTable {
   alignas(XLA_FFI_Api) char bytes[512];
 
@@ -85,17 +85,17 @@ struct ApiTable {
 
 }  // namespace
 
-void LendScopeHandler(void* handler, void* function) {
-  auto* lent = new Lent{reinterpret_cast<XLA_FFI_Handler*>(handler), function};  // leaked: handlers run until the end
+void ProvideScopeHandler(void* handler, void* function) {
+  auto* lent = new Lent{reinterpret_cast<XLA_FFI_Handler*>(handler), function};  // leaked: handlers run until exit
   Lent* none = nullptr;
-  if (!g_lent.compare_exchange_strong(none, lent, std::memory_order_acq_rel)) delete lent;
+  if (!g_provided.compare_exchange_strong(none, lent, std::memory_order_acq_rel)) delete lent;
 }
 
-// Until the layout is known, only a program that says that it carries our function is asked for its functions. One that
-// carries none (it was exported, or its name was bound late) runs asynchronously with a context that jaxlib has already
-// destroyed: looking into that one crashes.
+// Until the layout is known, only a program that declares that it carries Callout's function is asked for its
+// functions. A program that carries none (it was exported, or its name was bound late) runs asynchronously with a
+// context that jaxlib has already destroyed, and reading that context would crash.
 void CallInXlaScope(XLA_FFI_CallFrame* program) {
-  const Lent* lent = g_lent.load(std::memory_order_acquire);  // pairs with LendScopeHandler
+  const Lent* lent = g_provided.load(std::memory_order_acquire);  // pairs with ProvideScopeHandler
   ApiTable table;
   if (lent == nullptr || !table.CopyFrom(program->api)) return;
   if (g_borrowed.load(std::memory_order_acquire) == nullptr) {  // pairs with the exchange in GetFromContext

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loan, with a handler that looks for its function as jaxlib's does. What was lent and learned holds for the
-// process, so one test tells the whole story.
+// The use of jaxlib's handler, with a fake handler that looks for its function like jaxlib's. The process keeps what it
+// was given and what it has learnt, so one test goes through all states.
 #include "core/frame/xla_scope.h"
 
 #include <gtest/gtest.h>
@@ -18,16 +18,16 @@ constexpr int64_t kTypeId = 77;
 int our_function;
 int their_function;
 
-// What the handler saw, one an invocation.
+// The function of each invocation of the handler.
 std::vector<void*> g_called;
 int64_t g_asked_type = kTypeId;
-int g_questions = 0;  // that the runtime was asked
+int g_questions = 0;  // questions to the runtime
 
 struct LoadedFunctions {
   void** functions;
   size_t count;
 };
-LoadedFunctions* g_loaded = nullptr;  // of the running program
+LoadedFunctions* g_loaded = nullptr;  // functions of the running program
 
 XLA_FFI_Error* GetLoaded(XLA_FFI_ExecutionContext_Get_Args* args) {
   ++g_questions;
@@ -54,7 +54,7 @@ XLA_FFI_Error* CallFunction(XLA_FFI_CallFrame* frame) {
 
 class XlaScopeTest : public ::testing::Test {
  protected:
-  // A program of a runtime that carries `functions`; returns what the handler called for it.
+  // Runs a program that carries `functions`, and returns the functions that the handler called.
   static std::vector<void*> Run(const XLA_FFI_Api& api, std::vector<void*> functions, int64_t mark = 1) {
     XLA_FFI_Scalar scalar = {XLA_FFI_DataType_S64, &mark};
     XLA_FFI_ByteSpan name = {"host_callback", 13};
@@ -83,24 +83,24 @@ TEST_F(XlaScopeTest, OurFunctionIsCalledOnceAProgramHasShownIt) {
   const std::vector<void*> nothing;
   const std::vector<void*> ours = {&our_function};
   const XLA_FFI_Api api = NewApi();
-  EXPECT_EQ(Run(api, ours), nothing);  // nothing was lent
+  EXPECT_EQ(Run(api, ours), nothing);  // no handler was provided
 
-  LendScopeHandler(reinterpret_cast<void*>(&CallFunction), &our_function);
-  LendScopeHandler(nullptr, nullptr);               // too late
-  EXPECT_EQ(Run(api, {&their_function}), nothing);  // a layout that is another, or a program that is not ours
+  ProvideScopeHandler(reinterpret_cast<void*>(&CallFunction), &our_function);
+  ProvideScopeHandler(nullptr, nullptr);            // ignored after the first call
+  EXPECT_EQ(Run(api, {&their_function}), nothing);  // another layout, or a program without Callout's function
   EXPECT_EQ(Run(api, {}), nothing);
   const int questions = g_questions;
   EXPECT_EQ(Run(api, ours, /*mark=*/0), nothing);
   EXPECT_EQ(g_questions, questions) << "a program without our function may run in a context that is gone";
   EXPECT_EQ(Run(api, {&their_function, &our_function}), ours);
-  EXPECT_EQ(Run(api, {&their_function}, /*mark=*/0), ours);  // as one that was exported without them
+  EXPECT_EQ(Run(api, {&their_function}, /*mark=*/0), ours);  // like a program that was exported without the mark
   EXPECT_EQ(g_questions, questions + 1);
 
   const XLA_FFI_Api plugin = NewApi();
-  EXPECT_EQ(Run(plugin, ours), nothing);  // another runtime's numbers mean other types
+  EXPECT_EQ(Run(plugin, ours), nothing);  // in another runtime, the number may mean another type
 
   g_asked_type = kTypeId + 1;
-  EXPECT_EQ(Run(api, ours), nothing);  // it was handed on, and answered with nothing
+  EXPECT_EQ(Run(api, ours), nothing);  // the question was passed on to the runtime, which had no answer
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 #include "core/profile/recorder.h"
 
 #include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +10,7 @@
 #include <new>
 #include <thread>
 
+#include "core/base/platform.h"
 #include "core/base/thread_annotations.h"
 
 namespace callout::internal {
@@ -22,7 +21,7 @@ namespace {
 
 constexpr size_t kChunkEvents = 256;
 constexpr size_t kMaxLabels = 65536;
-constexpr int64_t kLongEnoughNs = 10'000'000;  // to measure the rate of the ticks
+constexpr int64_t kLongEnoughNs = 10'000'000;  // long enough to measure the rate of the ticks
 
 struct Chunk {
   std::array<ProfileEvent, kChunkEvents> events;
@@ -31,7 +30,7 @@ struct Chunk {
   std::unique_ptr<Chunk> next;
 };
 
-// Its thread's own while `busy`, and Stop's while nothing records.
+// The log of one thread. The thread owns the log while `busy`; Stop owns it while no recording runs.
 struct ThreadLog {
   std::atomic<bool> busy{false};
   std::unique_ptr<Chunk> first;
@@ -46,7 +45,7 @@ struct Clock {
   int64_t steady_ns = 0;
 
   static Clock Now() {
-    // Of three, the one that was interrupted least.
+    // The least interrupted one of three readings is used.
     Clock best;
     uint64_t best_width = UINT64_MAX;
     for (int i = 0; i < 3; ++i) {
@@ -61,7 +60,7 @@ struct Clock {
 };
 
 struct State {
-  std::atomic<int64_t> budget{0};  // events that chunks may still be made for
+  std::atomic<int64_t> budget{0};  // events for which chunks may still be made
   Mutex mutex;
   std::vector<std::shared_ptr<ThreadLog>> logs CALLOUT_GUARDED_BY(mutex);
   std::map<std::string, uint32_t> labels CALLOUT_GUARDED_BY(mutex);
@@ -77,20 +76,20 @@ State& GetState() {
 
 thread_local bool t_delivers = false;
 
-// Registers the thread's log; a log without events goes with its thread, others when they are taken.
+// Registers the thread's log. A log without events ends with its thread; any other log ends when Stop takes its events.
 class LogOwner {
  public:
   LogOwner() : log_(std::make_shared<ThreadLog>()) {
     char name[16] = "";
     pthread_getname_np(pthread_self(), name, sizeof(name));
-    log_->thread = {syscall(SYS_gettid), name, t_delivers};
+    log_->thread = {ThreadNumber(), name, t_delivers};
     State& state = GetState();
     MutexLock lock(state.mutex);
     std::erase_if(state.logs,
                   [](const auto& log) { return log->ended.load(std::memory_order_acquire) && !log->first; });
     state.logs.push_back(log_);
   }
-  ~LogOwner() { log_->ended.store(true, std::memory_order_release); }  // pairs with the acquire of who erases it
+  ~LogOwner() { log_->ended.store(true, std::memory_order_release); }  // pairs with the acquire in StopRecording
   LogOwner(const LogOwner&) = delete;
   LogOwner& operator=(const LogOwner&) = delete;
   ThreadLog& log() { return *log_; }
@@ -104,7 +103,7 @@ ThreadLog& OwnLog() {
   return owner.log();
 }
 
-// A chunk out of the budget, or null.
+// Returns a chunk out of the budget, or null.
 std::unique_ptr<Chunk> NewChunk() {
   std::atomic<int64_t>& budget = GetState().budget;
   const int64_t left = budget.fetch_sub(kChunkEvents, std::memory_order_relaxed);
@@ -112,7 +111,7 @@ std::unique_ptr<Chunk> NewChunk() {
     budget.fetch_add(kChunkEvents, std::memory_order_relaxed);
     return nullptr;
   }
-  // Without memory for it, events are left out as they are without budget.
+  // Without memory for a chunk, events are left out as if the budget were used up.
   std::unique_ptr<Chunk> chunk(new (std::nothrow) Chunk);
   if (chunk == nullptr) return nullptr;
   chunk->capacity = std::min(kChunkEvents, static_cast<size_t>(left));
@@ -133,7 +132,7 @@ void Append(ThreadLog& log, const ProfileEvent& event) {
   log.last->events[log.last->count++] = event;
 }
 
-// Moves a log's events to the recording's.
+// Moves a log's events to the recording.
 void Take(ThreadLog& log, Recording& recording) {
   const auto thread = static_cast<uint32_t>(recording.threads.size());
   recording.left_out += log.left_out;
@@ -150,7 +149,7 @@ void Take(ThreadLog& log, Recording& recording) {
   log.left_out = 0;
 }
 
-// From ticks to nanoseconds since `begin`.
+// Converts ticks to nanoseconds since `begin`.
 void ConvertTimes(const Clock& begin, const Clock& end, std::vector<ProfileEvent>& events) {
   constexpr uint64_t kManyTicks = uint64_t{1} << 40;
   double rate = TicksToNanoseconds(kManyTicks) / static_cast<double>(kManyTicks);
@@ -180,7 +179,7 @@ Status StartRecording(uint64_t max_events) {
   if (++state.last_session == 0) ++state.last_session;
   state.begin = Clock::Now();
   state.begin_wall = WallSecondsAt(state.begin.ticks);
-  // The release hands the budget to threads that record; seq_cst: pairs with RecordEvent.
+  // The release passes the budget to threads that record; seq_cst: pairs with RecordEvent.
   g_profile_session.store(state.last_session, std::memory_order_seq_cst);
   return OkStatus();
 }
@@ -194,7 +193,8 @@ Result<Recording> StopRecording() {
   const Clock end = Clock::Now();
   Recording recording;
   for (const auto& log : state.logs) {
-    // Either this sees that the thread is inside RecordEvent, or that sees that the session is over.
+    // seq_cst: either this load sees that the thread is inside RecordEvent, or the thread sees that the session is
+    // over.
     while (log->busy.load(std::memory_order_seq_cst)) std::this_thread::yield();
     Take(*log, recording);
   }
@@ -209,7 +209,7 @@ Result<Recording> StopRecording() {
 }
 
 void RecordEvent(uint32_t session, const ProfileEvent& event) {
-  if (session == 0) return;  // it was over when the span began
+  if (session == 0) return;  // no recording ran when the span began
   ThreadLog& log = OwnLog();
   log.busy.store(true, std::memory_order_seq_cst);  // pairs with the load in StopRecording
   if (g_profile_session.load(std::memory_order_seq_cst) == session) [[likely]]
@@ -225,7 +225,7 @@ uint32_t ProfileLabel(uint32_t session, const std::string& label, std::atomic<ui
     return static_cast<uint32_t>(cached);
   State& state = GetState();
   MutexLock lock(state.mutex);
-  if (g_profile_session.load(std::memory_order_relaxed) != session) return 0;  // over: its event will not be taken
+  if (g_profile_session.load(std::memory_order_relaxed) != session) return 0;  // over: the event will not be kept
   if (state.labels.size() >= kMaxLabels && !state.labels.contains(label)) return 0;
   const uint32_t number = state.labels.emplace(label, static_cast<uint32_t>(state.labels.size() + 1)).first->second;
   cache.store(uint64_t{session} << kSessionShift | number, std::memory_order_relaxed);

@@ -66,7 +66,7 @@ TEST(RecorderTest, KeepsEventsInTheirOrderWithTimesOfTheSteadyClock) {
   }
   EXPECT_GE(recording.begin_steady_ns, before_ns);
   EXPECT_LE(recording.begin_steady_ns + recording.duration_ns, after_ns);
-  // A thousandth for the rate of the ticks.
+  // The rate of the ticks may be off by a thousandth.
   EXPECT_LE(recording.events.back().end, recording.duration_ns + recording.duration_ns / 1000 + 1000);
 }
 

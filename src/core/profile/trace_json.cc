@@ -9,20 +9,21 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "core/base/cat.h"
 #include "core/encoding/json.h"
 
 namespace callout::internal {
 namespace {
 
-using GroupKey = std::tuple<RowGroup, int32_t, uint32_t>;  // as in Row
+using GroupKey = std::tuple<RowGroup, int32_t, uint32_t>;  // the first three members of Row
 
 struct GroupRows {
-  std::vector<int64_t> free_from;  // one a row
+  std::vector<int64_t> free_from;  // for each row, the end of its last span
 };
 
 bool IsPoint(const ProfileEvent& event) { return event.kind == ProfileKind::kQueue; }
 
-// Parents before what lies in them: an outer span is recorded after its inner ones.
+// Sorts parents before their children. The recorder has them in the other order, because an outer span ends later.
 void SortEvents(std::vector<ProfileEvent>& events) {
   std::vector<uint32_t> order(events.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -58,10 +59,10 @@ std::string NameOf(const GroupKey& key, uint32_t number, const Recording& record
   const auto& [group, device, thread] = key;
   std::string name;
   if (group == RowGroup::kPhases) name = "phases";
-  if (group == RowGroup::kDevice) name = device < 0 ? "no device" : "device " + std::to_string(device);
+  if (group == RowGroup::kDevice) name = device < 0 ? "no device" : Cat("device ", device);
   if (group == RowGroup::kDelivery) name = "delivery thread " + recording.threads[thread].name;
   if (group == RowGroup::kFunctions) name = "Python functions";
-  return number == 0 ? name : name + " (" + std::to_string(number + 1) + ")";
+  return number == 0 ? name : Cat(name, " (", number + 1, ")");
 }
 
 class Arranger {
@@ -86,7 +87,7 @@ class Arranger {
     while (!open.empty() && recording_.events[open.back()].end <= event.begin) open.pop_back();
     const ProfileEvent* parent = open.empty() ? nullptr : &recording_.events[open.back()];
     if (parent != nullptr) {
-      // Stamps that are taken in one order may differ by a few ticks in the other.
+      // Time stamps of two nested spans may be out of order by a few ticks.
       event.end = std::min(event.end, parent->end);
       if (event.label == 0) {
         event.label = parent->label;
@@ -101,7 +102,7 @@ class Arranger {
     open.push_back(i);
   }
 
-  // The first row of the group where nothing is at that time; for now its number in the group.
+  // Returns the first row of the group that is free at the event's time, as its number in the group.
   uint32_t FreeRow(const GroupKey& key, const ProfileEvent& event) {
     std::vector<int64_t>& free_from = groups_[key].free_from;
     const auto row =
@@ -112,7 +113,7 @@ class Arranger {
     return number;
   }
 
-  // From numbers in a group to those in the timeline.
+  // Replaces rows' numbers in their group by numbers in the timeline.
   void Number() {
     std::map<GroupKey, uint32_t> first;
     for (const auto& [key, group] : groups_) {
@@ -128,8 +129,8 @@ class Arranger {
   }
 
   Recording& recording_;
-  std::vector<std::vector<uint32_t>> open_;  // one a thread: the spans that the next event may lie in
-  std::vector<GroupKey> keys_;               // one an event
+  std::vector<std::vector<uint32_t>> open_;  // for each thread, the spans that may contain the next event
+  std::vector<GroupKey> keys_;               // one for each event
   std::map<GroupKey, GroupRows> groups_;
   Rows rows_;
 };
@@ -213,7 +214,7 @@ void TraceText::Key(std::string_view key) {
   out_ += "\":";
 }
 
-// Three decimals, exactly.
+// Writes exactly three decimals.
 void TraceText::Microseconds(int64_t nanoseconds) {
   if (nanoseconds < 0) out_ += '-';
   const int64_t magnitude = nanoseconds < 0 ? -nanoseconds : nanoseconds;
@@ -226,9 +227,9 @@ void TraceText::Microseconds(int64_t nanoseconds) {
 
 namespace {
 
-constexpr size_t kBytesAnEvent = 190;  // about; room is made once
+constexpr size_t kBytesAnEvent = 190;  // approximate; memory is reserved once
 
-// Something to write: of one event there may be several, at different times.
+// An item to write. One event may have several items, at different times.
 struct Item {
   enum class What : uint8_t { kSpan, kLevel, kFlowBegin, kFlowEnd };
   int64_t time_ns;
@@ -236,7 +237,7 @@ struct Item {
   What what;
 };
 
-// Spans come first of what is at one time, in the order of the events: parents before children.
+// Among items of one time, spans come first, in the order of the events: parents before children.
 bool operator<(const Item& a, const Item& b) {
   return std::tuple(a.time_ns, a.what, a.event) < std::tuple(b.time_ns, b.what, b.event);
 }
@@ -254,7 +255,7 @@ class Writer {
   }
 
  private:
-  // Both ends of an arrow must be there.
+  // Finds the arrows whose tap and delivery are both in the recording.
   void FindFlows() {
     std::unordered_map<uint64_t, uint32_t> taps;
     const auto& events = recording_.events;
@@ -342,14 +343,14 @@ class Writer {
   }
 
   static std::string QueueName(const ProfileEvent& event) {
-    return std::string(event.worker == 0 ? "python" : "native") + " queue of device " + std::to_string(event.device);
+    return Cat(event.worker == 0 ? "python" : "native", " queue of device ", event.device);
   }
 
   const Recording& recording_;
   const Rows& rows_;
   const TraceOptions& options_;
   TraceText text_;
-  std::unordered_map<uint32_t, uint64_t> flows_;  // by event
+  std::unordered_map<uint32_t, uint64_t> flows_;  // flow of each event
   uint64_t num_flows_ = 0;
 };
 
@@ -371,7 +372,7 @@ std::string TraceEvents(const Recording& recording, const Rows& rows, const Trac
 
 std::string TraceFile(const Recording& recording, const Rows& rows, const TraceOptions& options) {
   std::string out = R"({"displayTimeUnit":"ns","otherData":{"events_left_out":)";
-  out += std::to_string(recording.left_out) + R"(,"duration_ns":)" + std::to_string(recording.duration_ns);
+  out += Cat(recording.left_out, R"(,"duration_ns":)", recording.duration_ns);
   out += R"(},"traceEvents":[)"
          "\n";
   out += TraceEvents(recording, rows, options);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A recording as a timeline, and the timeline as text in the Trace Event Format. A timeline has rows for each device
-// (what the program's threads did), for each delivery thread, for the user's Python functions and for the phases of a
-// host program. Events that overlap, since several threads ran a program at once, go to further rows of the same
+// (the activity of the program's threads), for each delivery thread, for the user's Python functions and for the phases
+// of a host program. Events that overlap, because several threads ran a program at once, go to further rows of the same
 // group.
 #pragma once
 
@@ -19,33 +19,33 @@ enum class RowGroup : int { kPhases, kDevice, kDelivery, kFunctions };
 
 struct Row {
   RowGroup group;
-  int32_t device;   ///< kDevice.
-  uint32_t thread;  ///< kDelivery: index into the recording's threads.
-  uint32_t number;  ///< Among the rows of its group, device and thread; from 0.
+  int32_t device;   ///< Only for kDevice.
+  uint32_t thread;  ///< Only for kDelivery: index into the recording's threads.
+  uint32_t number;  ///< Index among the rows of its group, device and thread; from 0.
   std::string name;
 };
 
 struct Rows {
   static constexpr uint32_t kNone = UINT32_MAX;
-  std::vector<Row> rows;     ///< From the top of a picture to its bottom.
-  std::vector<uint32_t> of;  ///< One an event: its row, or kNone (kQueue).
+  std::vector<Row> rows;     ///< From the top of the timeline to its bottom.
+  std::vector<uint32_t> of;  ///< For each event its row, or kNone (kQueue).
 };
 
-/// Sorts the events by begin, parents first; gives what has no label its parent's label, device and worker; and finds
-/// everybody's row. Within a row, spans are apart or one lies in the other.
+/// Sorts the events by begin, parents before children. Gives an event without a label its parent's label, device and
+/// worker. Finds the row of each event. The spans of a row are disjoint or nested.
 CALLOUT_EXPORT Rows ArrangeRows(Recording& recording);
 
-// A recording as a timeline in the Trace Event Format.
+// The writer of the Trace Event Format.
 
 /// Appends events to a JSON array's text. One thread.
 class TraceText {
  public:
-  /// `process` is the `pid` of all of them.
+  /// Makes a writer. `process` is the `pid` of all events.
   TraceText(int64_t process, std::string& out) : process_(process), out_(out) {}
 
-  /// Begins an event that has the keys that all have. A `row` is a `tid`.
+  /// Begins an event with the keys that all events have. `row` is the `tid`.
   TraceText& Event(char phase, std::string_view name, uint32_t row, int64_t time_ns);
-  /// Names the process, or a row, and says where it stands.
+  /// Process and Row name the process or a row, and fix its position.
   void Process(std::string_view name);
   void Row(uint32_t row, std::string_view name);
 
@@ -53,7 +53,7 @@ class TraceText {
   TraceText& Category(std::string_view category);
   TraceText& Number(std::string_view key, uint64_t value);
   TraceText& Text(std::string_view key, std::string_view value);
-  /// Opens `args`; the next ones are in it, until the event's end.
+  /// Opens `args`: the next keys are in it, until the event's end.
   TraceText& Args();
   void End();
 
@@ -74,14 +74,14 @@ struct TraceOptions {
   std::string process_name = "callout";
 };
 
-/// The events of a JSON array, without its brackets: spans of the rows, drops, arrows from each tap to its delivery,
-/// and how full the queues were. By time. `rows` is of ArrangeRows.
+/// Returns the events of a JSON array, without its brackets: spans of the rows, drops, arrows from each tap to its
+/// delivery, and fill levels of the queues, sorted by time. `rows` comes from ArrangeRows.
 CALLOUT_EXPORT std::string TraceEvents(const Recording& recording, const Rows& rows, const TraceOptions& options);
 
-/// A whole file of them.
+/// Returns a whole trace file.
 CALLOUT_EXPORT std::string TraceFile(const Recording& recording, const Rows& rows, const TraceOptions& options);
 
-/// What a kind is called in a trace.
+/// Returns the name of a kind in a trace.
 const char* KindName(ProfileKind kind);
 
 }  // namespace callout::internal

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = ProfileKind;
 
-// Two program threads, a delivery thread; labels "", "f", "g".
+// Returns a recording of two program threads and a delivery thread, with the labels "", "f", "g".
 Recording Recorded(std::vector<ProfileEvent> events) {
   Recording recording;
   recording.events = std::move(events);
@@ -49,7 +49,7 @@ TEST(RowsTest, WhatOverlapsGetsARowOfItsOwn) {
 }
 
 TEST(RowsTest, WhatLiesInsideStaysThereAndHasItsLabel) {
-  // Recorded when they ended: inner ones first.
+  // Events are recorded at their end: inner ones first.
   Recording recording = Recorded({At(0, Kind::kGilWait, 1, 2, 0, -1), At(0, Kind::kFunction, 3, 8, 0, -1),
                                   At(0, Kind::kCopy, 8, 9, 0, -1), At(0, Kind::kCall, 1, 10, 2, 3)});
   const Rows rows = ArrangeRows(recording);

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "core/base/cat.h"
 #include "cuda/driver/handle.h"
 
 namespace callout::internal::cuda {
@@ -50,7 +51,8 @@ Result<std::unique_ptr<const Device>> Device::Retain(const Driver& driver, int o
   return std::unique_ptr<const Device>(new Device(driver, ordinal, id, context));
 }
 
-// By the reaper, since what was let go before is destroyed in this context.
+// The reaper releases the context after all objects that were released earlier, because it destroys them in this
+// context.
 Device::~Device() {
   Reaper::Get().Take({&driver_, nullptr, ordinal_, static_cast<uint64_t>(id_), [](const Driver& driver, uint64_t id) {
                         static_cast<void>(driver.DevicePrimaryCtxRelease(static_cast<CUdevice>(id)));
@@ -59,8 +61,8 @@ Device::~Device() {
 
 Result<int> Device::Attribute(int attribute) const {
   int value = 0;
-  CALLOUT_RETURN_IF_ERROR(Check(driver_.DeviceGetAttribute(&value, attribute, id_), "cuDeviceGetAttribute",
-                                "attribute " + std::to_string(attribute)));
+  CALLOUT_RETURN_IF_ERROR(
+      Check(driver_.DeviceGetAttribute(&value, attribute, id_), "cuDeviceGetAttribute", Cat("attribute ", attribute)));
   return value;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One device: what it says of itself, and its primary context, which is the one that XLA uses.
+// One device: its properties, and its primary context, which XLA uses as well.
 #pragma once
 
 #include <memory>
@@ -13,30 +13,30 @@
 
 namespace callout::internal::cuda {
 
-/// False once the process is exiting, when the driver may be gone, and in a forked child, for which CUDA does not work.
-/// Thread-safe.
+/// Returns false once the process is exiting, when the driver may be gone, and in a forked child, where CUDA does not
+/// work. Thread-safe.
 inline bool MayCallDriver() { return !ProcessIsExiting() && !ProcessIsForkedChild(); }
 
-/// What a device says of itself. Asking needs no context.
+/// A device's properties. Reading them needs no context.
 struct DeviceInfo {
   int ordinal = 0;
   std::string name;
   std::string pci_id;
-  int major = 0;  ///< Of the compute capability.
+  int major = 0;  ///< The compute capability.
   int minor = 0;
   size_t memory_bytes = 0;
 };
 
-/// Thread-safe. `driver` is initialized.
+/// These functions require an initialized `driver`. Thread-safe.
 CALLOUT_EXPORT Result<int> DeviceCount(const Driver& driver);
 CALLOUT_EXPORT Result<DeviceInfo> DescribeDevice(const Driver& driver, int ordinal);
 
-/// A device whose primary context is retained. Handles that are made on it are let go before it.
-/// Thread-safe. GIL not needed.
+/// A device whose primary context is retained. Handles on a device must be destroyed before it. Thread-safe. GIL not
+/// needed.
 class Device {
  public:
   CALLOUT_EXPORT static Result<std::unique_ptr<const Device>> Retain(const Driver& driver, int ordinal);
-  /// Lets go of the context, if it may. Does not block.
+  /// Releases the context if the driver may still be called. Does not block.
   CALLOUT_EXPORT ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -46,10 +46,10 @@ class Device {
   CUdevice id() const { return id_; }
   CUcontext context() const { return context_; }
 
-  /// One of CU_DEVICE_ATTRIBUTE_*.
+  /// Reads one of CU_DEVICE_ATTRIBUTE_*.
   CALLOUT_EXPORT Result<int> Attribute(int attribute) const;
 
-  /// Driver::Check with this device's ordinal.
+  /// Calls Driver::Check with this device's ordinal.
   Status Check(CUresult result, const char* function, std::string_view subject = {}) const {
     return driver_.Check(result, {.function = function, .subject = subject, .device = ordinal_});
   }
@@ -64,8 +64,8 @@ class Device {
   CUcontext context_;
 };
 
-/// Makes a context the thread's current one until the scope ends. Does nothing if it is that already, which is the rule
-/// in XLA's handlers, nor for a null context. For the thread that made it.
+/// Makes a context the current one of the thread until the scope ends. Does nothing for a null context, or if the
+/// context is current already, as in XLA's handlers. Must be destroyed on the thread that made it.
 class ContextScope {
  public:
   explicit ContextScope(const Device& device) : ContextScope(device.driver(), device.context(), device.ordinal()) {}
@@ -74,7 +74,7 @@ class ContextScope {
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
 
-  /// Ok if the context is current. Once.
+  /// Returns Ok if the context is current. May be called once.
   Status TakeStatus() { return std::move(status_); }
 
  private:
@@ -83,9 +83,9 @@ class ContextScope {
   Status status_;
 };
 
-/// Until the scope ends, this thread may call what would end a recording: its own, and those of others that forbid it
-/// to all threads. For what is no part of any: questions about events, and the end of what was made before. For the
-/// thread that made it.
+/// Until the scope ends, this thread may make calls that would otherwise invalidate stream captures: its own, and those
+/// of other threads that forbid such calls to all threads. For calls that belong to no capture, such as queries of
+/// events, and the destruction of older handles. Must be destroyed on the thread that made it.
 class AsideOfCaptures {
  public:
   CALLOUT_EXPORT explicit AsideOfCaptures(const Driver& driver);
@@ -95,7 +95,7 @@ class AsideOfCaptures {
 
  private:
   const Driver& driver_;
-  int mode_;  ///< What the thread's was.
+  int mode_;  ///< The thread's previous capture mode.
 };
 
 }  // namespace callout::internal::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one place where a CUresult becomes a Status.
+// Opens drivers, and converts every CUresult to a Status; no other file does.
 #include "cuda/driver/driver.h"
 
 #include <cstdlib>
@@ -9,21 +9,20 @@
 #include <string>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/base/process_state.h"
 #include "core/base/thread_annotations.h"
 
 namespace callout::internal::cuda {
 namespace {
 
-constexpr int kOldestVersion = 12000;  // the first with cuLibraryLoadData and cuGetProcAddress_v2
+constexpr int kOldestVersion = 12000;  // The first version with cuLibraryLoadData and cuGetProcAddress_v2.
 constexpr uint64_t kDefaultSearch = 0;
 
 using GetProcAddressFn = CUresult (*)(const char* symbol, void** function, int version, uint64_t flags, int* found);
 using DriverGetVersionFn = CUresult (*)(int* version);
 
-std::string VersionText(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
+std::string VersionText(int version) { return Cat(version / 1000, ".", version % 1000 / 10); }
 
 void* FindFunction(GetProcAddressFn get, const char* symbol, int version) {
   void* function = nullptr;
@@ -37,7 +36,7 @@ struct OpenDrivers {
   std::map<std::string, std::unique_ptr<const Driver>> by_path CALLOUT_GUARDED_BY(mutex);
 };
 
-// Leaked: programs run until the process ends, and their handles point at a driver.
+// Leaked: programs run until the process ends, and their handles point to a driver.
 OpenDrivers& Drivers() {
   static auto* const drivers = new OpenDrivers;
   return *drivers;
@@ -79,12 +78,12 @@ Result<const Driver*> Driver::Load(const std::string& path) {
 
 Status Driver::Resolve() {
   const std::string at = "CUDA driver '" + path() + "'";
-  // By its plain symbol, which drivers of every version have.
+  // Uses the plain symbol, which drivers of every version have.
   const auto get_version = reinterpret_cast<DriverGetVersionFn>(library_.Find("cuDriverGetVersion"));
   if (get_version == nullptr) return FailedPrecondition(at + " is none: it has no cuDriverGetVersion");
   const CUresult result = get_version(&version_);
   if (result != CUDA_SUCCESS) {
-    return Unavailable(at + ": cuDriverGetVersion failed with CUDA error " + std::to_string(result));
+    return Unavailable(Cat(at, ": cuDriverGetVersion failed with CUDA error ", result));
   }
   const auto get = reinterpret_cast<GetProcAddressFn>(library_.Find("cuGetProcAddress_v2"));
   if (version_ < kOldestVersion || get == nullptr) {
@@ -132,7 +131,7 @@ StatusCode LaterCode(CUresult result) {
     case CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE:
       return StatusCode::kFailedPrecondition;
     default:
-      // What is left of 900 to 908 says that the call is not one for a stream that is being captured.
+      // The other codes from 900 to 908 mean that the call is illegal for a stream that is being captured.
       return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
                  ? StatusCode::kFailedPrecondition
                  : StatusCode::kInternal;
@@ -175,15 +174,16 @@ Status Driver::Check(CUresult result, const Attempt& attempt) const {
     return OkStatus();
   std::string text = attempt.function;
   if (!attempt.subject.empty()) text.append(" of ").append(attempt.subject);
-  if (attempt.device >= 0) text += " on device " + std::to_string(attempt.device);
-  // A driver does not name errors that are newer than it.
+  if (attempt.device >= 0) text += Cat(" on device ", attempt.device);
+  // A driver cannot name errors that are newer than itself.
   const char* name = nullptr;
   const char* description = nullptr;
   if (GetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) name = "CUDA error";
   if (GetErrorString(result, &description) != CUDA_SUCCESS) description = nullptr;
   text.append(" failed: ").append(name).append(" (").append(std::to_string(result)).append(")");
   if (description != nullptr) text.append(": ").append(description);
-  return {CodeOf(result), std::move(text)};
+  return {CodeOf(result), std::move(text),
+          result == CUDA_ERROR_OUT_OF_MEMORY ? StatusKind::kMemory : StatusKind::kGeneral};
 }
 
 }  // namespace callout::internal::cuda

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA driver of this machine, opened with dlopen: CUDA is needed neither to build nor to link, and a machine
-// without a driver is a normal state that a Status describes.
+// The CUDA driver of this machine, opened with dlopen: CUDA is needed neither to build nor to link. A machine without a
+// driver is a normal state that a Status describes.
 //
 // The driver's functions are rows of X(name without "cu", CUDA version of this signature, parameters). The version
-// chooses among the variants that a driver keeps under one name, as a suffix like _v2 does in its symbols.
+// selects one of the variants that a driver has of a function, like the suffix _v2 of a symbol does.
 // driver_types_test.cc compares every row with cuda.h.
 #pragma once
 
@@ -17,7 +17,7 @@
 #include "core/base/dynamic_library.h"
 #include "cuda/driver/driver_types.h"
 
-// Without one of these a driver is refused.
+// A driver must have all of these functions.
 #define CALLOUT_CUDA_REQUIRED_FUNCTIONS(X)                                                                        \
   X(Init, 2000, (unsigned int flags))                                                                             \
   X(DriverGetVersion, 2020, (int* version))                                                                       \
@@ -94,7 +94,7 @@
   X(GetErrorName, 6000, (CUresult result, const char** name))                                                     \
   X(GetErrorString, 6000, (CUresult result, const char** text))
 
-// Null where the driver has none: newer than CUDA 12.0, or not on every device.
+// These functions are null if the driver lacks them: they are newer than CUDA 12.0, or not on every device.
 #define CALLOUT_CUDA_OPTIONAL_FUNCTIONS(X)                                                            \
   X(StreamWriteValue32, 11070, (CUstream stream, CUdeviceptr at, uint32_t value, unsigned int flags)) \
   X(FuncGetParamInfo, 12040, (CUfunction function, size_t index, size_t* offset, size_t* bytes))      \
@@ -113,37 +113,35 @@ struct DriverFunctions {
 #undef CALLOUT_CUDA_MEMBER
 };
 
-// The CUDA driver of this machine, opened with dlopen: there is no CUDA at build or link time, and no driver is a
-// normal state that a Status describes.
-
-/// What was tried, for errors: "cuLaunchKernel of 'scale' on device 0".
+/// The call that was attempted, for errors: "cuLaunchKernel of 'scale' on device 0".
 struct Attempt {
-  const char* function;           ///< Its CUDA name.
-  std::string_view subject = {};  ///< What it was called for; may be empty. Borrowed: valid until the call returns.
-  int device = -1;                ///< Ordinal; -1: none.
+  const char* function;           ///< CUDA's name of the function.
+  std::string_view subject = {};  ///< The object of the call; may be empty. Borrowed: valid until the call returns.
+  int device = -1;                ///< The device's ordinal; -1: none.
 };
 
-/// The table of one driver library. Thread-safe. GIL not needed.
+/// The functions of one driver library. Thread-safe. GIL not needed.
 class Driver : public DriverFunctions {
  public:
-  /// The process's driver, initialized; opened by the first call. What went wrong then is what every later call gets.
+  /// Returns the driver of the process, initialized. The first call opens it; if that fails, every later call returns
+  /// the same error.
   CALLOUT_EXPORT static Result<const Driver*> Get();
 
-  /// A driver library as dlopen takes it, opened once a process and path and never closed. Not initialized: before
-  /// Initialize() only its version can be asked for.
+  /// Opens a driver library by a path for dlopen, once in the process for each path. It is never closed. Not
+  /// initialized: before Initialize(), only its version may be read.
   CALLOUT_EXPORT static Result<const Driver*> Open(const std::string& path);
 
-  /// The environment's CALLOUT_CUDA_DRIVER, or libcuda.so.1.
+  /// Returns the environment's CALLOUT_CUDA_DRIVER, or libcuda.so.1.
   CALLOUT_EXPORT static std::string DefaultPath();
 
-  /// Does nothing if it was done.
+  /// Initializes the driver; does nothing the second time.
   CALLOUT_EXPORT Status Initialize() const;
 
-  /// Ok, or an error with CUDA's name and number of `result`, what was attempted, and on which device.
+  /// Returns Ok, or an error with CUDA's name and number of `result`, the attempted call, and the device.
   CALLOUT_EXPORT Status Check(CUresult result, const Attempt& attempt) const;
 
   const std::string& path() const { return library_.path(); }
-  /// As CUDA counts: 13000 is 13.0.
+  /// In CUDA's notation: 13000 is 13.0.
   int version() const { return version_; }
 
  private:

@@ -17,7 +17,8 @@
 namespace callout::internal::cuda {
 namespace {
 
-/// A double of its own, which reads its environment anew: the loader knows libraries by file.
+/// Copies the software GPU's library for each test: the loader opens a file once, and only a newly opened library reads
+/// the environment.
 class DriverTest : public ::testing::Test {
  protected:
   std::string NewDouble() {
@@ -126,10 +127,10 @@ TEST_F(DriverTest, DevicesHaveTheirOwnMemoryStreamsAndFunctions) {
   EXPECT_THAT(Synchronize(**first, streams.first.value().get()), IsOk()) << "the other device is as it was";
 }
 
-// What XLA hands to a handler is such a number, too.
+// XLA passes such ordinals to handlers, too.
 TEST_F(DriverTest, OrdinalsCountTheDevicesThatTheProcessSees) {
   Set("CALLOUT_SOFTWARE_GPU_DEVICES", "3");
-  Set("CUDA_VISIBLE_DEVICES", "2,0,7,1");  // nobody has number 7, and what follows does not count
+  Set("CUDA_VISIBLE_DEVICES", "2,0,7,1");  // CUDA ignores the list from the unknown number 7 on.
   const auto opened = Driver::Open(NewDouble());
   ASSERT_THAT(opened, IsOk());
   const Driver& driver = **opened;

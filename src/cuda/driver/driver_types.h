@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the CUDA driver's C interface that is used here, declared by ourselves: nothing of CUDA is needed to
-// build. Names and numbers are CUDA's; driver_types_test.cc compares them with cuda.h.
+// The part of the CUDA driver's C interface that Callout uses, declared here so that a build needs no CUDA. Names and
+// numbers are CUDA's; driver_types_test.cc compares them with cuda.h.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace callout::internal::cuda {
 
-// Enumerations are ints here: a driver may return numbers that this list does not know.
+// Enumerations are ints: a driver may return numbers that are not listed here.
 using CUresult = int;
 using CUdevice = int;
 using CUdeviceptr = unsigned long long;
@@ -24,7 +24,7 @@ using CUgraphNode = struct CUgraphNode_st*;
 using CUgraphExec = struct CUgraphExec_st*;
 using CUhostFn = void (*)(void* user_data);
 
-// What a launch is told besides its shape; `value` is a union there.
+// An attribute of a launch, besides its shape. `value` is a union in CUDA, too.
 struct CUlaunchAttribute {
   int id;
   int reserved;
@@ -48,7 +48,7 @@ struct CUlaunchConfig {
   unsigned int numAttrs;
 };
 
-// How the tensor memory accelerator copies boxes of an array. CUDA 12 aligns it to 64 bytes, CUDA 13 to 128.
+// Describes how the tensor memory accelerator copies boxes of an array. CUDA 12 aligns it to 64 bytes, CUDA 13 to 128.
 struct alignas(128) CUtensorMap {
   uint64_t opaque[16];
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Our declarations against NVIDIA's. Compiling is the check.
+// Compares Callout's declarations with NVIDIA's. Compiling this file is the test.
 #include "cuda/driver/driver_types.h"
 
 #include <cuda.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every call that is wrapped, failing once: the error says which it was, and nothing is left behind.
+// Makes every wrapped driver call fail once: the error names the call, and nothing leaks.
 #include <thread>
 
 #include "cuda/driver/kernel.h"
@@ -9,10 +9,10 @@
 namespace callout::internal::cuda {
 namespace {
 
-/// With the double only; the fixture checks that nothing is left behind.
+/// Runs on the software GPU only. The fixture checks that nothing leaks.
 class FailuresTest : public DriverConformance {
  protected:
-  /// Everything that the wrapping functions do, up to the first error.
+  /// Calls all wrapping functions, until the first error.
   Status UseEverything() {
     CALLOUT_RETURN_IF_ERROR(driver().Initialize());
     CALLOUT_RETURN_IF_ERROR(DeviceCount(driver()).status());
@@ -101,7 +101,7 @@ TEST_P(FailuresTest, OfEveryWrappedCallAreClearAndLeaveNothingBehind) {
                                         "cuGraphLaunch",
                                         "cuStreamSynchronize"};
   for (const char* function : kFunctions) {
-    Reaper::Get().Flush();  // the next call is the test's own
+    Reaper::Get().Flush();  // Afterwards, the next call is the test's own.
     fake()->fail(function, 1, CUDA_ERROR_UNKNOWN);
     EXPECT_THAT(UseEverything(), StatusIs(StatusCode::kInternal, std::string(function))) << function;
     EXPECT_THAT(UseEverything(), IsOk()) << "after " << function;
@@ -134,7 +134,7 @@ TEST_P(HandleTest, AreMovedAndDestroyedOnce) {
   Stream first = NewStream();
   CUstream raw = first.get();
   Stream second = std::move(first);
-  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): that it is empty is what is tested
+  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): the test is about the moved-from handle.
   EXPECT_EQ(second.get(), raw);
   Stream& same = second;
   second = std::move(same);

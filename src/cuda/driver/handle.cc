@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/driver/handle.h"
 
-#include <pthread.h>
-
 #include <cstdlib>
 #include <exception>
 
+#include "core/base/platform.h"
 #include "cuda/driver/device.h"
 
 namespace callout::internal::cuda {
@@ -18,7 +17,7 @@ constexpr std::chrono::seconds kPatienceAtExit{1};
 void Destroy(const Remains& remains) {
   if (!MayCallDriver()) return;
   const ContextScope current(*remains.driver, remains.context, remains.ordinal);
-  const AsideOfCaptures aside(*remains.driver);  // other threads may record
+  const AsideOfCaptures aside(*remains.driver);  // Other threads may be capturing.
   remains.destroy(*remains.driver, remains.value);
 }
 
@@ -26,7 +25,7 @@ void Destroy(const Remains& remains) {
 
 Reaper& Reaper::Get() {
   static auto* const reaper = [] {
-    // The driver is loaded by now, so this runs before what it does itself at exit.
+    // The driver is loaded by now, so this handler runs before the driver's own exit handlers.
     (void)std::atexit(&Reaper::AtExit);
     return new Reaper;
   }();
@@ -42,19 +41,20 @@ void Reaper::Take(const Remains& remains) noexcept {
     ++taken_;
     if (!running_) Start();
   } catch (const std::exception&) {
-    // No memory or no thread now: whatever is let go next tries again.
+    // Without memory or a thread, the next handle that is released tries again.
   }
 }
 
 void Reaper::Start() {
-  // It has done everything but return, for which nobody waits: the driver has destructors of its own for its threads.
+  // The old thread only has to return. Nobody waits for that, because the driver runs destructors of its own in its
+  // threads.
   if (thread_.joinable()) thread_.detach();
   thread_ = std::thread([this] { Run(); });
   running_ = true;
 }
 
 void Reaper::Run() {
-  pthread_setname_np(pthread_self(), "callout-reaper");
+  NameThisThread("callout-reaper");
   MutexLock lock(mutex_);
   while (!waiting_.empty() && !closed_) {
     const Remains remains = waiting_.front();
@@ -95,7 +95,7 @@ void Reaper::AtExit() {
   const auto deadline = steady_clock::now() + kPatienceAtExit;
   while (reaper.running_ && reaper.changed_.wait_until(reaper.mutex_, deadline) != std::cv_status::timeout) {
   }
-  // One that has not ended hangs in the driver.
+  // A thread that is still running hangs in the driver.
   if (!reaper.thread_.joinable()) return;
   if (reaper.running_) {
     reaper.thread_.detach();

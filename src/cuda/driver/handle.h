@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Owners of what the driver makes (Handle), and the thread that destroys it (Reaper). Freeing memory, unloading code
-// and destroying graphs may wait for every device, and a device may wait for whoever lets go of them: a thread that
-// launches, or one that holds the GIL. So the reaper destroys them, in the order in which they were let go.
+// Owners of the driver's objects (Handle), and the thread that destroys the objects (Reaper). Freeing memory, unloading
+// code and destroying graphs may wait for every device, and a device may wait for the thread that releases the object:
+// a thread that launches, or one that holds the GIL. So the reaper destroys all objects, in the order in which they
+// were released.
 #pragma once
 
 #include <chrono>
@@ -21,31 +22,32 @@
 
 namespace callout::internal::cuda {
 
-/// One thing that nobody uses any more.
+/// One object that is no longer used.
 struct Remains {
   const Driver* driver = nullptr;
-  CUcontext context = nullptr;  ///< In which it was made; may be null.
+  CUcontext context = nullptr;  ///< The context of the object; may be null.
   int ordinal = -1;
   uint64_t value = 0;
-  /// Its end. The driver's answer is dropped: after an error of the context every call repeats that error, and the
-  /// context's end frees what it held.
+  /// Destroys the object, and ignores the driver's result: after an error of the context every call returns that error,
+  /// and the context's end frees its objects.
   void (*destroy)(const Driver& driver, uint64_t value) = nullptr;
 };
 
-/// Thread-safe. GIL not needed. Its thread runs while there is something to destroy, and ends by itself.
+/// Destroys released objects on a thread of its own, which runs while there are any, and then ends. Thread-safe. GIL
+/// not needed.
 class CALLOUT_EXPORT Reaper {
  public:
-  /// The process's, never destroyed. At exit it awaits, for a second at most, what its thread is about to destroy; what
-  /// is left is the driver's.
+  /// Returns the reaper of the process, which is never destroyed. At exit it waits, for at most a second, until its
+  /// thread has destroyed its current object; the driver frees the others.
   static Reaper& Get();
 
-  /// Does not block. Not in a forked child, nor once the process is exiting.
+  /// Releases an object. Does not block. Does nothing in a forked child, or once the process is exiting.
   void Take(const Remains& remains) noexcept;
 
-  /// Blocks until everything that was taken before has been destroyed, or until `deadline`: then false.
+  /// Blocks until everything that was released before has been destroyed. Returns false if that takes until `deadline`.
   bool Flush(std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max());
 
-  /// Threads that run.
+  /// The number of running threads.
   int RunningThreads() const;
 
  private:
@@ -63,7 +65,8 @@ class CALLOUT_EXPORT Reaper {
   std::thread thread_ CALLOUT_GUARDED_BY(mutex_);
 };
 
-// One owner for every kind of thing that the driver makes and destroys: Handle<its destroying function>.
+// Deduces the type of an object from the driver function that destroys it, so that one template owns every kind:
+// Handle<destroying function>.
 
 template <typename Function>
 struct DestroyedType;
@@ -72,21 +75,21 @@ struct DestroyedType<CUresult (*DriverFunctions::*)(T)> {
   using Type = T;
 };
 
-/// Owns one `Type`, or nothing. Movable; for one thread at a time. What is let go is destroyed in the context in which
-/// it was made, by the reaper, for that may wait for devices; and not at all where the driver may not be called: then
-/// the process's end frees it.
+/// Owns one `Type`, or nothing. Movable; one thread at a time. The reaper destroys a released object in the context in
+/// which it was made, because destruction may wait for devices. If the driver may not be called, the end of the process
+/// frees the object.
 template <auto kDestroy>
 class Handle {
  public:
   using Type = typename DestroyedType<decltype(kDestroy)>::Type;
 
   Handle() = default;
-  /// Takes ownership. `device` outlives the handle.
+  /// Takes ownership. `device` must outlive the handle.
   Handle(const Device& device, Type value)
       : driver_(&device.driver()), context_(device.context()), ordinal_(device.ordinal()), value_(value) {
     Count(1);
   }
-  /// Takes ownership of a thing that belongs to no context.
+  /// Takes ownership of an object that belongs to no context.
   Handle(const Driver& driver, Type value) : driver_(&driver), value_(value) { Count(1); }
   Handle(Handle&& other) noexcept { *this = std::move(other); }
   Handle& operator=(Handle&& other) noexcept {
@@ -103,7 +106,7 @@ class Handle {
   Type get() const { return value_; }
   explicit operator bool() const { return driver_ != nullptr; }
 
-  /// Has the reaper call this for the thing, before it destroys it. Does not block.
+  /// Makes the reaper call kFunction with the object before destroying it. Does not block.
   template <auto kFunction>
   void Finally() const {
     Reaper::Get().Take({driver_, context_, ordinal_, Number(value_), [](const Driver& driver, uint64_t value) {
@@ -111,7 +114,7 @@ class Handle {
                         }});
   }
 
-  /// Lets go of what is owned. Does not block.
+  /// Releases the object. Does not block.
   void Reset() noexcept {
     if (driver_ == nullptr) return;
     Finally<kDestroy>();

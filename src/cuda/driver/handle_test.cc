@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is let go: by whom it is destroyed, in which order, and when not.
+// Tests of released objects: which thread destroys them, in which order, and when nobody does.
 #include "cuda/driver/handle.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 class ReaperTest : public DriverConformance {
  protected:
-  /// Remains whose end is that `value` is added to what they were.
+  /// Returns the values of all Remains from Number() that were destroyed, in this order.
   static std::vector<uint64_t>& Ended() {
     static std::vector<uint64_t> ended;
     return ended;
@@ -111,7 +111,7 @@ TEST_P(ReaperTest, ManyThreadsLetGo) {
   EXPECT_EQ(Ended().size(), 800U);
 }
 
-// True while something is being destroyed that exit has to wait for. Looked at behind everything that atexit runs.
+// True while the reaper destroys an object that exit must wait for. A destructor checks this after all atexit handlers.
 std::atomic<bool> must_end{false};
 __attribute__((destructor)) void CheckThatItHasEnded() {
   if (must_end) std::_Exit(4);
@@ -120,13 +120,13 @@ __attribute__((destructor)) void CheckThatItHasEnded() {
 using ReaperDeathTest = ReaperTest;
 
 TEST_P(ReaperDeathTest, ExitAwaitsWhatIsBeingDestroyedAndLeavesTheRest) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that is no forked child
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // Runs in a new process, not in a forked child.
   const auto leave = [&] {
     static std::atomic<bool> began{false};
     Reaper::Get().Take({&driver(), nullptr, -1, 0, [](const Driver&, uint64_t) {
                           must_end = began = true;
                           SpinUntil([] { return ProcessIsExiting(); });
-                          std::this_thread::sleep_for(std::chrono::milliseconds(100));  // a driver that takes its time
+                          std::this_thread::sleep_for(std::chrono::milliseconds(100));  // Imitates a slow driver.
                           must_end = false;
                         }});
     Reaper::Get().Take({&driver(), nullptr, -1, 0, [](const Driver&, uint64_t) { std::_Exit(3); }});

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/base/cat.h"
 #include "core/base/thread_annotations.h"
 
 namespace callout::internal::cuda {
@@ -25,8 +26,8 @@ constexpr size_t kLogBytes = 8192;
 
 std::string Quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
 
-// What the driver's compiler has to say of an image. It is loaded once more for that: a library that lives may be
-// compiled later, when a log given to it would be gone.
+// Returns the log of the driver's compiler for an image. The image is loaded again for this, because a driver may
+// compile the first library later, when a log buffer given to it would be gone.
 std::string WordsOfTheCompiler(const Driver& driver, const void* image) {
   std::string log(kLogBytes, '\0');
   int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
@@ -83,7 +84,7 @@ Result<Library> LoadLibrary(const Driver& driver, const void* image, const std::
 Status Explained(Status failed, const Driver& driver, const void* image) {
   const std::string words = WordsOfTheCompiler(driver, image);
   if (words.empty()) return failed;
-  return Status(failed.code(), std::string(failed.message()) + "\nThe driver's compiler says: " + words);
+  return failed.WithMessage(std::string(failed.message()) + "\nThe driver's compiler says: " + words);
 }
 
 Result<CUkernel> FindKernel(const Driver& driver, const Library& library, const std::string& name) {
@@ -99,8 +100,8 @@ Result<CUfunction> FindFunction(const Device& device, CUkernel kernel, const std
   CUfunction function = nullptr;
   CALLOUT_RETURN_IF_ERROR(
       device.Check(device.driver().KernelGetFunction(&function, kernel), "cuKernelGetFunction", Quoted(name)));
-  // A driver loads lazily: without this, its first launch would load it, which may wait for the device, and which a
-  // recording does not survive (CUDA C++ Programming Guide, Lazy Loading).
+  // Loads the function now. Otherwise its first launch would load it, which may wait for the device, and which would
+  // invalidate a capture (CUDA C++ Programming Guide, Lazy Loading).
   if (device.driver().FuncLoad != nullptr) {
     CALLOUT_RETURN_IF_ERROR(device.Check(device.driver().FuncLoad(function), "cuFuncLoad", Quoted(name)));
   }
@@ -119,7 +120,7 @@ Result<std::vector<Parameter>> Parameters(const Device& device, CUfunction funct
   for (;;) {
     Parameter next;
     const CUresult result = driver.FuncGetParamInfo(function, parameters.size(), &next.offset, &next.bytes);
-    if (result == CUDA_ERROR_INVALID_VALUE) return parameters;  // how a driver says that there are no more
+    if (result == CUDA_ERROR_INVALID_VALUE) return parameters;  // The index is past the last parameter.
     CALLOUT_RETURN_IF_ERROR(device.Check(result, "cuFuncGetParamInfo", Quoted(name)));
     parameters.push_back(next);
   }
@@ -128,7 +129,8 @@ Result<std::vector<Parameter>> Parameters(const Device& device, CUfunction funct
 Status PermitSharedMemory(const Device& device, CUfunction function, int bytes, const std::string& name) {
   ContextScope scope(device);
   CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
-  // A function has one limit, whoever asks, and the driver sets it also to less.
+  // All users of a function share its limit, and cuFuncSetAttribute can lower a limit. So one thread at a time reads
+  // the limit and raises it.
   static Mutex* const mutex = new Mutex;
   const MutexLock lock(*mutex);
   int permitted = 0;
@@ -138,7 +140,7 @@ Status PermitSharedMemory(const Device& device, CUfunction function, int bytes, 
   if (bytes <= permitted) return OkStatus();
   return device.Check(
       device.driver().FuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes),
-      "cuFuncSetAttribute", Quoted(name) + " for " + std::to_string(bytes) + " bytes of shared memory");
+      "cuFuncSetAttribute", Cat(Quoted(name), " for ", bytes, " bytes of shared memory"));
 }
 
 Result<int64_t> MostCooperativeBlocks(const Device& device, CUfunction function, int threads, size_t shared_bytes,

@@ -17,7 +17,7 @@ class LaunchConformance : public DriverConformance {
   CUfunction Find(const Library& library, const char* name) {
     return Take(FindFunction(device(), Take(FindKernel(driver(), library, name)), name));
   }
-  /// What the first use of an image says: a driver may accept any image when it is loaded.
+  /// Returns the error of the first use of an image: a driver may load any image.
   Status FirstUse(const char* image, const char* name) {
     const Result<Library> library = LoadLibrary(driver(), image, name);
     if (!library.ok()) return library.status();

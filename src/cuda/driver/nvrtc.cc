@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/base/thread_annotations.h"
 
 namespace callout::internal::cuda {
@@ -106,8 +107,7 @@ Status Nvrtc::Ask() {
 
 Status Nvrtc::Check(nvrtcResult result, const char* function, const std::string& name) const {
   if (result == NVRTC_SUCCESS) return OkStatus();
-  return {CodeOfNvrtc(result), std::string(function) + " of '" + name + "' failed: " + GetErrorString(result) + " (" +
-                                   std::to_string(result) + ")"};
+  return {CodeOfNvrtc(result), Cat(function, " of '", name, "' failed: ", GetErrorString(result), " (", result, ")")};
 }
 
 NvrtcImage Nvrtc::Compile(const NvrtcSource& source) const {
@@ -134,7 +134,7 @@ Status Nvrtc::Build(nvrtcProgram program, const NvrtcSource& source, NvrtcImage&
   }
   const std::vector<const char*> options = Pointers(source.options);
   const nvrtcResult compiled = CompileProgram(program, static_cast<int>(options.size()), options.data());
-  // Text or bytes: NVRTC says how many, and then gives them.
+  // Reads a text, or bytes, from NVRTC: first the size, then the content.
   const auto take = [&](auto get_size, auto get, const char* function, std::string& into) -> Status {
     size_t bytes = 0;
     CALLOUT_RETURN_IF_ERROR(Check(get_size(program, &bytes), function, source.name));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVIDIA's run-time compiler, opened with dlopen: CUDA C++ becomes images without nvcc, a GPU or a driver. A machine
-// without this library is a normal state, which a Status describes.
+// NVIDIA's run-time compiler (NVRTC), opened with dlopen. It compiles CUDA C++ to images without nvcc, a GPU or a
+// driver. A machine without this library is a normal state that a Status describes.
 //
-// The functions of its C interface are declared here, so that no header of CUDA's is needed: X(name without "nvrtc",
-// parameters). nvrtc_functions_test.cc compares every row with nvrtc.h where there is one.
+// NVRTC's C interface is declared here, so that a build needs none of CUDA's headers: X(name without "nvrtc",
+// parameters). nvrtc_functions_test.cc compares every row with nvrtc.h if that is installed.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 #include "callout/status.h"
 #include "core/base/dynamic_library.h"
 
-// A library without one of these is refused.
+// A library must have all of these functions.
 #define CALLOUT_NVRTC_FUNCTIONS(X)                                                                  \
   X(Version, (int* major, int* minor))                                                              \
   X(GetNumSupportedArchs, (int* count))                                                             \
@@ -54,50 +54,48 @@ struct NvrtcFunctions {
   const char* (*GetErrorString)(nvrtcResult result) = nullptr;
 };
 
-// NVIDIA's run-time compiler, opened with dlopen: CUDA C++ to images without nvcc, a GPU or a driver. That there is no
-// such library is a normal state, which a Status describes.
-
-/// A file that `#include` finds without a disk.
+/// A file in memory, for `#include`.
 struct NvrtcHeader {
   std::string name;
   std::string content;
 };
 
-/// Texts end at their first NUL.
+/// The texts end at their first NUL.
 struct NvrtcSource {
   std::string code;
-  std::string name;  ///< Of the file, in what the compiler says. Quoted includes begin in its folder.
-  /// "--gpu-architecture=sm_90" gives machine code and PTX, "--gpu-architecture=compute_90" PTX alone.
+  std::string name;  ///< The file's name in the compiler's messages. Quoted includes start in its folder.
+  /// "--gpu-architecture=sm_90" gives machine code and PTX, "--gpu-architecture=compute_90" gives PTX alone.
   std::vector<std::string> options;
   std::vector<std::string> kernels;  ///< C++ names of kernels: "scale", "axpy<float>".
   std::vector<NvrtcHeader> headers;
 };
 
 struct NvrtcImage {
-  Status status;                     ///< Why there is no image.
-  std::string log;                   ///< What the compiler said, of good sources too; may be empty.
+  Status status;                     ///< The error, if there is no image.
+  std::string log;                   ///< The compiler's log, which may have text for good sources, too.
   std::string cubin;                 ///< Empty if the architecture is a virtual one.
   std::string ptx;                   ///< Ends with a NUL.
-  std::vector<std::string> symbols;  ///< Of `kernels` in the image.
+  std::vector<std::string> symbols;  ///< The symbols of `kernels` in the image.
 };
 
-/// One library. Thread-safe. GIL not needed.
+/// One NVRTC library. Thread-safe. GIL not needed.
 class Nvrtc : public NvrtcFunctions {
  public:
-  /// The environment's CALLOUT_NVRTC, and nothing else, if it is set; or the first of `candidates` that can be opened.
+  /// Opens the library that the environment's CALLOUT_NVRTC names, or, if that is unset, the first of `candidates` that
+  /// can be opened.
   CALLOUT_EXPORT static Result<const Nvrtc*> Find(const std::vector<std::string>& candidates);
 
-  /// A library as dlopen takes it, opened once a process and path and never closed.
+  /// Opens a library by a path for dlopen, once in the process for each path. It is never closed.
   CALLOUT_EXPORT static Result<const Nvrtc*> Open(const std::string& path);
 
-  /// Takes a hundredth of a second to many seconds.
+  /// Compiles a source, in between a hundredth of a second and many seconds.
   CALLOUT_EXPORT NvrtcImage Compile(const NvrtcSource& source) const;
 
-  /// The file, where the loader found it.
+  /// The file that the loader found.
   const std::string& path() const { return path_; }
-  /// As CUDA counts: 13000 is 13.0.
+  /// In CUDA's notation: 13000 is 13.0.
   int version() const { return version_; }
-  /// Compute capabilities that it compiles for: 90 is 9.0.
+  /// The compute capabilities that this NVRTC compiles for: 90 is 9.0.
   const std::vector<int>& architectures() const { return architectures_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Our declarations against NVIDIA's, where its header is installed. Compiling is the check.
+// Compares Callout's declarations with NVIDIA's, if NVIDIA's header is installed. Compiling this file is the test.
 #include "cuda/driver/nvrtc.h"
 
 #include <gtest/gtest.h>

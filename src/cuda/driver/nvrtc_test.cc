@@ -33,7 +33,7 @@ NvrtcSource Source(std::string code, std::vector<std::string> kernels = {},
   return {std::move(code), "mine.cu", {architecture}, std::move(kernels), {}};
 }
 
-/// With the NVRTC of this machine.
+/// Uses the NVRTC of this machine.
 class NvrtcTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -112,7 +112,7 @@ TEST_F(NvrtcTest, ThreadsCompileAtOnce) {
   EXPECT_FALSE(images[0].cubin.empty());
 }
 
-/// Without what the environment says of this machine.
+/// Clears the environment variables that describe this machine.
 class NvrtcSearchTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -8,13 +8,14 @@
 #include <utility>
 
 #include "core/base/block_pool.h"
+#include "core/base/cat.h"
 #include "cuda/driver/resources.h"
 
 namespace callout::internal::cuda {
 namespace {
 
-constexpr size_t kMinShift = 12;   // memory is pinned in pages
-constexpr size_t kMarkBytes = 64;  // behind each block
+constexpr size_t kMinShift = 12;   // Memory is pinned in pages.
+constexpr size_t kMarkBytes = 64;  // After each block.
 constexpr std::chrono::seconds kPatienceWithTheReaper{1};
 
 struct Pools {
@@ -93,26 +94,26 @@ Result<PinnedBlock> PinnedPool::Pin(size_t usable) {
   Result<PinnedBlock> block = Allocate(usable);
   if (block.ok() || block.status().code() != StatusCode::kResourceExhausted) return block;
   Destroy(TakeAll());
-  // To free memory may wait for devices, and one of them for this thread.
+  // Waits for at most a second, because freeing memory may wait for a device that waits for this thread.
   Reaper::Get().Flush(std::chrono::steady_clock::now() + kPatienceWithTheReaper);
   return Allocate(usable);
 }
 
 Result<PinnedBlock> PinnedPool::Allocate(size_t usable) {
-  const AsideOfCaptures aside(device().driver());  // other threads may record
+  const AsideOfCaptures aside(device().driver());  // Other threads may be capturing.
   PinnedBlock block;
   CALLOUT_ASSIGN_OR_RETURN(block.memory, AllocatePinned(device(), usable + kMarkBytes));
   CALLOUT_ASSIGN_OR_RETURN(block.on_device, DeviceAddressOf(device(), block.memory));
   CALLOUT_ASSIGN_OR_RETURN(block.event, CreateEvent(device(), CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
   block.bytes = usable;
-  *block.mark() = block.last_number;  // the driver's memory may have had a mark there before
+  *block.mark() = block.last_number;  // Reused memory may still have the mark of an earlier block.
   return block;
 }
 
-// What a broken device says is told by whatever is called next.
+// Ignores errors: if the device is broken, the next call returns the error.
 bool PinnedPool::IsFree(PinnedBlock& block) const {
   if (!block.in_use) return true;
-  const AsideOfCaptures aside(device().driver());  // other threads may record
+  const AsideOfCaptures aside(device().driver());  // Other threads may be capturing.
   block.in_use = device().driver().EventQuery(block.event.get()) != CUDA_SUCCESS;
   return !block.in_use;
 }
@@ -121,7 +122,7 @@ void PinnedPool::GiveBack(PinnedBlock block) {
   Blocks surplus;
   {
     const MutexLock lock(mutex_);
-    // One that nothing kept has room for pushes no other out.
+    // A block larger than `most_kept_` would evict all others, so it is kept only if its size is reserved.
     const bool fits = block.bytes <= most_kept_ || reserved_.contains(block.bytes);
     Blocks& to = fits ? kept_ : surplus;
     if (fits) kept_bytes_ += block.bytes;
@@ -192,7 +193,8 @@ PinnedPool::Blocks PinnedPool::TakeAll() {
   return std::exchange(kept_, {});
 }
 
-// Memory that a copy uses is not unpinned. On a broken device there are no copies any more.
+// Makes the reaper wait for copies before it unpins their memory. On a broken device no copy runs any more, so errors
+// are ignored.
 void PinnedPool::Destroy(Blocks&& blocks) {
   const Blocks owned = std::move(blocks);
   for (const PinnedBlock& block : owned) {
@@ -201,7 +203,7 @@ void PinnedPool::Destroy(Blocks&& blocks) {
 }
 
 PinnedPools::~PinnedPools() {
-  if (ProcessIsForkedChild()) return;  // another thread may have held the locks when the process was forked
+  if (ProcessIsForkedChild()) return;  // In a forked child, another thread of the parent may have held the locks.
   const MutexLock lock(mutex_);
   for (const auto& [ordinal, of_device] : pools_) {
     for (const size_t bytes : of_device.reserved) of_device.pool->Unreserve(bytes);
@@ -235,11 +237,11 @@ Status PinnedPools::Prepare(int ordinal, size_t bytes) {
 
 namespace {
 
-// Small copies arrive within it. To sleep and to be woken up costs some ten microseconds more.
+// Small copies finish within this time. Sleeping and waking up would cost about ten microseconds more.
 constexpr auto kSpinning = std::chrono::microseconds(50);
 constexpr int kLooksBetweenClocks = 8;
 
-// True if the device got there while this thread was looking.
+// Returns true if `has_arrived` became true while this thread was polling.
 template <typename HasArrived>
 Result<bool> SpinUntil(HasArrived&& has_arrived) {
   const auto deadline = std::chrono::steady_clock::now() + kSpinning;
@@ -257,8 +259,8 @@ Result<bool> SpinUntil(HasArrived&& has_arrived) {
 Result<Staging> Staging::Begin(PinnedPool& pool, CUstream stream, size_t bytes, std::string_view subject) {
   Result<PinnedBlock> block = pool.TakeBehind(bytes, stream);
   if (block.ok()) return Staging(pool, stream, subject, std::move(block).value());
-  return Status(block.status().code(), "no pinned memory for the " + std::to_string(bytes) + " bytes of " +
-                                           std::string(subject) + ": " + std::string(block.status().message()));
+  return block.status().WithMessage(
+      Cat("no pinned memory for the ", bytes, " bytes of ", subject, ": ", block.status().message()));
 }
 
 Staging::~Staging() {
@@ -267,7 +269,8 @@ Staging::~Staging() {
     const ContextScope current(pool_->device());
     const Driver& driver = pool_->device().driver();
     block_.in_use = driver.EventRecord(block_.event.get(), stream_) == CUDA_SUCCESS;
-    // Who waits is safe. If that fails too, the device is broken and copies nothing any more.
+    // Waits now if the event could not be recorded. If waiting fails, too, the device is broken and copies nothing any
+    // more.
     if (!block_.in_use) static_cast<void>(Synchronize(pool_->device(), stream_));
   }
   pool_->GiveBack(std::move(block_));
@@ -287,7 +290,7 @@ Status Staging::ToDevice(CUdeviceptr to, const void* from, size_t bytes) {
 
 Result<bool> Staging::Mark() {
   if (!pool_->writes_values()) return false;
-  // The default write comes behind a fence: who sees it sees the copies.
+  // The default write comes after a fence: a reader that sees the number sees the copies.
   const CUresult result = pool_->device().driver().StreamWriteValue32(
       stream_, block_.mark_on_device(), ++block_.last_number, CU_STREAM_WRITE_VALUE_DEFAULT);
   if (result == CUDA_ERROR_NOT_SUPPORTED) pool_->LearnThatNothingIsWritten();
@@ -296,11 +299,12 @@ Result<bool> Staging::Mark() {
 }
 
 Status Staging::Wait() {
-  // To read memory takes no lock of the driver's, which other threads may want.
+  // Polls memory rather than the event, because reading memory takes none of the driver's locks, which other threads
+  // may need.
   CALLOUT_ASSIGN_OR_RETURN(const bool is_marked, Mark());
   bool there = false;
   if (is_marked) {
-    // Pairs with the write of the stream.
+    // Acquire: pairs with the stream's write.
     const auto has_arrived = [this]() -> Result<bool> {
       return std::atomic_ref<uint32_t>(*block_.mark()).load(std::memory_order_acquire) == block_.last_number;
     };
@@ -316,7 +320,7 @@ Status Staging::WaitByEvent(bool looks_first) {
   const Driver& driver = pool_->device().driver();
   CUevent const event = block_.event.get();
   CALLOUT_RETURN_IF_ERROR(Check(driver.EventRecord(event, stream_), "cuEventRecord"));
-  const AsideOfCaptures aside(driver);  // other threads may record
+  const AsideOfCaptures aside(driver);  // Other threads may be capturing.
   if (looks_first) {
     const auto has_arrived = [&]() -> Result<bool> {
       const CUresult result = driver.EventQuery(event);

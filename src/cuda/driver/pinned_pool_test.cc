@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that is lent again: when it may be, how much is kept, and what happens when there is none.
+// Tests of the pool of pinned memory: when blocks are reused, how many are kept, and what happens when there is no
+// memory.
 #include "cuda/driver/pinned_pool.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ class PinnedPoolTest : public DriverConformance {
   int allocated() const { return fake()->calls("cuMemHostAlloc"); }
 };
 
-TEST_P(PinnedPoolTest, BlockIsLentAgain) {
+TEST_P(PinnedPoolTest, BlockIsReused) {
   const auto pool = Pool();
   PinnedBlock block = Take(pool->Take(5000));
   EXPECT_GE(block.bytes, 5000U);
@@ -52,7 +53,7 @@ TEST_P(PinnedPoolTest, BlockOfAnotherSizeIsNot) {
   EXPECT_EQ(allocated(), 2);
 }
 
-TEST_P(PinnedPoolTest, BlockThatACopyUsesIsNotLent) {
+TEST_P(PinnedPoolTest, BlockThatACopyUsesIsNotReused) {
   const auto pool = Pool();
   const Stream stream = NewStream();
   const DeviceMemory memory = NewDeviceMemory(64);
@@ -92,7 +93,7 @@ TEST_P(PinnedPoolTest, EndWaitsForTheCopies) {
 
 TEST_P(PinnedPoolTest, TheOldestGoBackToTheDriverBeyondTheBound) {
   const auto pool = SmallPool();
-  constexpr size_t kThird = 20 << 10;  // three fit
+  constexpr size_t kThird = 20 << 10;  // Three blocks fit.
   std::vector<PinnedBlock> blocks;
   for (int i = 0; i < 4; ++i) blocks.push_back(Take(pool->Take(kThird)));
   const char* const last = blocks.back().data();
@@ -178,7 +179,7 @@ TEST_P(PinnedPoolTest, ReservedBlockStaysWhereBlocksOfOtherSizesAreTooMany) {
   const auto pool = SmallPool();
   constexpr size_t kReserved = kSmallBound / 2;
   pool->Reserve(kReserved);
-  pool->GiveBack(Take(pool->Take(kReserved)));  // the oldest
+  pool->GiveBack(Take(pool->Take(kReserved)));  // The oldest block.
   std::vector<PinnedBlock> others;
   for (int i = 0; i < 3; ++i) others.push_back(Take(pool->Take(kSmallBound / 4)));
   for (PinnedBlock& block : others) pool->GiveBack(std::move(block));
@@ -285,7 +286,7 @@ class StagingTest : public DriverConformance {
     ASSERT_EQ(driver().MemsetD8Async(memory_.get(), byte, sizeof(int32_t), stream_.get()), CUDA_SUCCESS);
   }
 
-  /// Adds one to the number on the device, on the host.
+  /// Adds one to the device's number, on the host.
   Status Visit() {
     CALLOUT_ASSIGN_OR_RETURN(Staging staging, Begin());
     CALLOUT_RETURN_IF_ERROR(staging.ToHost(staging.data(), memory_.get(), sizeof(int32_t)));
@@ -327,7 +328,7 @@ TEST_P(StagingTest, WaitEndsWhenWhatCameBeforeHasRun) {
     EXPECT_THAT(staging.Wait(), IsOk());
     std::memcpy(&seen.emplace(), staging.data(), sizeof(int32_t));
   });
-  // Beyond the time for which it looks itself.
+  // Waits longer than the time for which Wait polls.
   SpinUntil([&] { return fake()->calls("cuEventSynchronize") > 0; });
   fake()->release();
   visitor.join();
@@ -344,7 +345,7 @@ TEST_P(StagingTest, WayOutIsNotAwaited) {
     fake()->hold();
     ASSERT_THAT(staging.ToDevice(memory_.get(), staging.data(), sizeof(number)), IsOk());
   }
-  // The next one gets the same memory, behind that copy.
+  // The next visit gets the same memory, after that copy.
   Staging next = Take(Begin());
   fake()->release();
   ASSERT_THAT(next.Wait(), IsOk());
@@ -353,7 +354,7 @@ TEST_P(StagingTest, WayOutIsNotAwaited) {
   EXPECT_EQ(Live(kSoftwareGpuPinnedMemory), 1);
 }
 
-// Where streams cannot write, events are asked.
+// If streams cannot write, events are used.
 TEST_P(StagingTest, DataComesAndGoesWithoutWritesOfStreams) {
   QueueValue(0);
   fake()->fail("cuStreamWriteValue32", 1, CUDA_ERROR_NOT_SUPPORTED);
@@ -370,7 +371,7 @@ TEST_P(StagingTest, NobodyAsksTheDriverWhereStreamsWrite) {
   EXPECT_EQ(fake()->calls("cuStreamWriteValue32"), 10);
 }
 
-// A recording in the mode that permits nothing unsafe in any thread, as another library may make.
+// A capture in the mode that forbids unsafe calls in all threads, as another library may make one.
 class GlobalRecording {
  public:
   GlobalRecording(const Driver& driver, CUstream stream) : driver_(driver), stream_(stream) {
@@ -481,7 +482,7 @@ TEST_P(StagingTest, CopyWhoseEndNoEventTellsIsAwaited) {
 
 TEST_P(StagingTest, BrokenDeviceIsAnErrorAndNothingWaitsForIt) {
   Staging staging = Take(Begin());
-  fake()->fail("cuMemsetD8Async", 1, CUDA_ERROR_ILLEGAL_ADDRESS);  // stays
+  fake()->fail("cuMemsetD8Async", 1, CUDA_ERROR_ILLEGAL_ADDRESS);  // This error stays.
   EXPECT_EQ(driver().MemsetD8Async(memory_.get(), 0, sizeof(int32_t), stream_.get()), CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_THAT(staging.ToHost(staging.data(), memory_.get(), sizeof(int32_t)),
               StatusIs(StatusCode::kInternal, "CUDA_ERROR_ILLEGAL_ADDRESS (700)"));

@@ -3,10 +3,12 @@
 
 #include <string>
 
+#include "core/base/cat.h"
+
 namespace callout::internal::cuda {
 namespace {
 
-std::string BytesText(size_t bytes) { return std::to_string(bytes) + " bytes"; }
+std::string BytesText(size_t bytes) { return Cat(bytes, " bytes"); }
 
 }  // namespace
 
@@ -65,7 +67,7 @@ Status CopyOnDevice(const Device& device, CUstream stream, CUdeviceptr to, CUdev
 Status Synchronize(const Device& device, CUstream stream, std::string_view subject) {
   ContextScope scope(device);
   CALLOUT_RETURN_IF_ERROR(scope.TakeStatus());
-  const AsideOfCaptures aside(device.driver());  // other threads may record
+  const AsideOfCaptures aside(device.driver());  // Other threads may be capturing.
   return device.Check(device.driver().StreamSynchronize(stream), "cuStreamSynchronize", subject);
 }
 

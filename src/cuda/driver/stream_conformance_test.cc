@@ -10,7 +10,7 @@ namespace {
 
 class StreamConformance : public DriverConformance {
  protected:
-  /// Queues something that ends when `open` is set. The stream is kept busy until then.
+  /// Queues a host function that returns when `open` is set, and so keeps the stream busy.
   void Block(CUstream stream, std::promise<void>& open) {
     EXPECT_EQ(driver().LaunchHostFunc(
                   stream, [](void* promise) { static_cast<std::promise<void>*>(promise)->get_future().wait(); }, &open),

@@ -83,7 +83,7 @@ Status Order(const Device& device, const Event& event, CUstream before, CUstream
 Result<bool> Publish(const Device& device, CUstream stream, CUdeviceptr at, uint32_t number) {
   const Driver& driver = device.driver();
   if (driver.StreamWriteValue32 == nullptr) return false;
-  // The default write comes behind a fence.
+  // The default write comes after a fence.
   const CUresult result = driver.StreamWriteValue32(stream, at, number, CU_STREAM_WRITE_VALUE_DEFAULT);
   if (result == CUDA_ERROR_NOT_SUPPORTED) return false;
   CALLOUT_RETURN_IF_ERROR(device.Check(result, "cuStreamWriteValue32"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work on a stream besides launches: copies, fills, order and news for the host; and work that is recorded once and
-// launched many times. The device's context is current. Thread-safe. GIL not needed.
+// Work on a stream besides launches: copies, fills, ordering and notifications of the host; and graphs, which are
+// captured once and launched many times. Requires that the device's context is current. Thread-safe. GIL not needed.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace callout::internal::cuda {
 
-/// Records what this thread queues on a stream, from Begin() to End(). Meanwhile the thread must not allocate, wait or
-/// load code: such a call fails, and with it the recording. For the thread that made it.
+/// Captures the work that this thread queues on a stream, from Begin() to End(). Meanwhile the thread must not
+/// allocate, wait or load code: such a call fails, and invalidates the capture. Must be used by one thread only.
 class StreamCapture {
  public:
   CALLOUT_EXPORT static Result<StreamCapture> Begin(const Device& device, CUstream stream);
   StreamCapture(StreamCapture&& other) noexcept
       : device_(other.device_), stream_(other.stream_), active_(std::exchange(other.active_, false)) {}
   StreamCapture& operator=(StreamCapture&&) = delete;
-  /// Drops what was recorded, if End() was not called.
+  /// Discards the captured work if End() was not called.
   CALLOUT_EXPORT ~StreamCapture();
 
-  /// Once.
+  /// Returns the captured work. May be called once.
   CALLOUT_EXPORT Result<Graph> End();
 
  private:
@@ -38,10 +38,10 @@ class StreamCapture {
 /// Thread-safe. GIL not needed.
 CALLOUT_EXPORT Result<GraphExec> Instantiate(const Device& device, const Graph& graph);
 
-/// Queues everything that `executable` holds on `stream`.
+/// Queues all work of `executable` on `stream`.
 CALLOUT_EXPORT Status Launch(const Device& device, const GraphExec& executable, CUstream stream);
 
-/// Gives `executable` the parameters of `graph`. FailedPrecondition if they differ in more than those.
+/// Replaces the parameters of `executable` by those of `graph`. FailedPrecondition if the graphs differ otherwise.
 CALLOUT_EXPORT Status Update(const Device& device, const GraphExec& executable, const Graph& graph);
 
 CALLOUT_EXPORT Status CopyToHost(const Device& device, CUstream stream, void* to, CUdeviceptr from, size_t bytes,
@@ -51,18 +51,18 @@ CALLOUT_EXPORT Status CopyToDevice(const Device& device, CUstream stream, CUdevi
 
 CALLOUT_EXPORT Status FillWithZeros(const Device& device, CUstream stream, CUdeviceptr to, size_t bytes,
                                     std::string_view subject = {});
-/// A number of 32 bits. A recording keeps the number itself.
+/// Queues a write of a 32-bit number. A capture keeps the number itself.
 CALLOUT_EXPORT Status SetNumber(const Device& device, CUstream stream, CUdeviceptr to, uint32_t number);
 
-/// Marks a place of the stream by the event.
+/// Queues a record of the event on the stream.
 CALLOUT_EXPORT Status Record(const Device& device, const Event& event, CUstream stream);
-/// True if everything before the event's place has run. An error of earlier work arrives here.
+/// Returns whether everything before the record of the event has run. Returns errors of earlier work, too.
 CALLOUT_EXPORT Result<bool> IsDone(const Device& device, const Event& event);
-/// Has what `after` gets from now on run after what `before` has. Nobody else uses the event meanwhile.
+/// Makes later work on `after` run after the current work on `before`. Nobody else may use the event meanwhile.
 CALLOUT_EXPORT Status Order(const Device& device, const Event& event, CUstream before, CUstream after);
 
-/// Queues that the number at `at` becomes `number`: who sees it sees what the stream did before. False, and nothing
-/// queued, where the device has no writes of streams.
+/// Queues a write of `number` to `at`: a reader that sees the number sees all earlier work of the stream. Returns
+/// false, and queues nothing, if the device's streams cannot write values.
 CALLOUT_EXPORT Result<bool> Publish(const Device& device, CUstream stream, CUdeviceptr at, uint32_t number);
 /// Queues a call of `function`, which must not call the driver.
 CALLOUT_EXPORT Status CallOnHost(const Device& device, CUstream stream, CUhostFn function, void* user_data);

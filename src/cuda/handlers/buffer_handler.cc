@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks that work on the memory of a CUDA device: they queue work on the program's stream, and nothing is copied or
-// waited for.
+// Buffer callbacks on CUDA: callbacks that work on the device's memory. They queue work on the program's stream;
+// nothing is copied, and nobody waits.
 #include <atomic>
 #include <map>
 #include <memory>
@@ -28,24 +28,27 @@ namespace {
 
 using cuda::CUstream;
 
-// What a call site has on one device.
+// A call site's state on one device.
 struct SiteDevice {
-  std::unique_ptr<const cuda::Device> device;  // outlives the recordings
-  std::optional<RecordedCalls> recordings;     // none: the callback runs each time
-  std::atomic<bool> has_run{false};            // where nothing was recorded
+  std::unique_ptr<const cuda::Device> device;  // Outlives the recordings.
+  std::optional<RecordedCalls> recordings;     // Empty: the callback runs each time.
+  std::atomic<bool> has_run{false};            // True once the callback ran without being recorded.
 };
 
 class BufferState final : public SiteState {
  public:
-  BufferState(std::shared_ptr<Callback> callback, const BufferAttributes& said)
-      : callback_(std::move(callback)), aliases_(said.aliases), deferred_(said.deferred), graph_(said.graph) {}
+  BufferState(std::shared_ptr<Callback> callback, const BufferAttributes& attributes)
+      : callback_(std::move(callback)),
+        aliases_(attributes.aliases),
+        deferred_(attributes.deferred),
+        graph_(attributes.graph) {}
 
-  Status Decode(const BufferAttributes& said) {
-    if (said.threaded || !said.lane_dims.empty()) {
+  Status Decode(const BufferAttributes& attributes) {
+    if (attributes.threaded || !attributes.lane_dims.empty()) {
       return Unimplemented("callout: callback '" + callback_->label() +
                            "': callout.v1.buffer has no attributes `threaded` and `lane_dims` on CUDA");
     }
-    return attributes_.Decode(said.attributes);
+    return attributes_.Decode(attributes.attributes);
   }
 
   Callback& callback() const { return *callback_; }
@@ -53,7 +56,7 @@ class BufferState final : public SiteState {
   const Aliases& aliases() const { return aliases_; }
   bool deferred() const { return deferred_; }
 
-  /// Made by the first call for a device, which must not come while a stream is captured.
+  /// Returns the state, which the first call for a device creates. That call must not come during a capture.
   Result<SiteDevice*> On(int ordinal) {
     const MutexLock lock(mutex_);
     SiteDevice& on = devices_[ordinal];
@@ -76,15 +79,17 @@ class BufferState final : public SiteState {
 
 Status InstantiateCudaBuffer(XLA_FFI_CallFrame* frame) {
   std::optional<std::string> jax_name;
-  CALLOUT_ASSIGN_OR_RETURN(const BufferAttributes said, DecodeCallAttributes<BufferAttributes>(frame->attrs, jax_name));
-  CALLOUT_ASSIGN_OR_RETURN(std::shared_ptr<Callback> callback, FindCallback(said));
+  CALLOUT_ASSIGN_OR_RETURN(const BufferAttributes attributes,
+                           DecodeCallAttributes<BufferAttributes>(frame->attrs, jax_name));
+  CALLOUT_ASSIGN_OR_RETURN(BoundCallback bound, FindCallback(attributes));
+  std::shared_ptr<Callback> callback = std::move(bound.callback);  // Kept for the recordings.
   if (!callback->takes_device_memory()) {
     return InvalidArgument("callout: callback '" + callback->label() +
                            "' works on arrays of the host, and a buffer callback on CUDA gets the device's memory. "
                            "callout.pure_callback and callout.io_callback copy to the host");
   }
-  auto state = std::make_unique<BufferState>(std::move(callback), said);
-  CALLOUT_RETURN_IF_ERROR(state->Decode(said));
+  auto state = std::make_unique<BufferState>(std::move(callback), attributes);
+  CALLOUT_RETURN_IF_ERROR(state->Decode(attributes));
   return KeepState(frame, std::move(state));
 }
 
@@ -93,7 +98,8 @@ constexpr char kFirstRunHint[] =
     "allocates when it first runs cannot be recorded. Run the function once before, outside of jit, or the program "
     "once with XLA_FLAGS=--xla_gpu_enable_command_buffer=";
 
-// For a program whose work may be recorded by XLA. `graph` does nothing: a recording within a recording is its copy.
+// Runs the callback in a program whose work XLA may capture. Ignores `graph`: a capture within a capture is just a
+// copy.
 Status RunCapturable(const BufferState& state, SiteDevice& on, const callout_call& call) {
   Status status = Invoke(state.callback(), call);
   if (on.has_run.load(std::memory_order_relaxed)) [[likely]]
@@ -102,7 +108,7 @@ Status RunCapturable(const BufferState& state, SiteDevice& on, const callout_cal
   if (!recorded.ok()) return status;
   if (status.ok() && !*recorded) on.has_run.store(true, std::memory_order_relaxed);
   if (status.ok() || !*recorded) return status;
-  return Status(status.code(), std::string(status.message()) + kFirstRunHint);
+  return status.WithMessage(std::string(status.message()) + kFirstRunHint);
 }
 
 Status Run(const BufferState& state, SiteDevice& on, const callout_call& call, bool capturable) {
@@ -146,7 +152,7 @@ XLA_FFI_Error* ExecuteGuarded(XLA_FFI_CallFrame* frame, bool capturable) noexcep
 }  // namespace
 }  // namespace callout::internal
 
-using namespace callout::internal;  // the handlers are C symbols
+using namespace callout::internal;  // The handlers are C symbols.
 
 XLA_FFI_Error* callout_v1_cuda_buffer_instantiate(XLA_FFI_CallFrame* frame) noexcept {
   return Instantiate(frame, InstantiateCudaBuffer);

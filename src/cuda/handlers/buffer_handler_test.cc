@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// callout.v1.buffer on CUDA, from registration to the end of the executable. recorded_calls_test.cc is about `graph`.
+// Tests of callout.v1.buffer on CUDA, from registration to the end of the executable. recorded_calls_test.cc tests
+// `graph`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -236,7 +237,7 @@ TEST_F(CudaBufferHandlerTest, DriverThatFailsIsTheErrorOfTheProgram) {
   EXPECT_THAT(second->Execute(frame), IsOk());
 }
 
-// What the last call of SeePointers was given.
+// The arguments of the last call of SeePointers.
 struct Seen {
   void* argument = nullptr;
   int64_t extent = 0;

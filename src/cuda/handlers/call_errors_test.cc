@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes wrong with callout.v1.call on CUDA: in the callback, in the program, in the driver.
+// Tests of errors of callout.v1.call on CUDA: in the callback, in the program, in the driver.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class CudaCallErrorsTest : public CudaCallTest {
     token_out_.emplace(OnDevice<uint32_t>({}, {0}));
   }
 
-  /// A threaded call, so that there is a copy of every kind.
+  /// Returns a threaded call, so that copies of every kind occur.
   FrameBuilder Threaded() {
     return std::move(Frame().Int64Attr("threaded", 1).Arg(*token_).Arg(*in_).Ret(*token_out_).Ret(*out_));
   }
@@ -51,7 +51,7 @@ TEST_F(CudaCallErrorsTest, EachCallOfTheDriverThatFailsIsTheErrorOfTheProgram) {
            Case{"cuMemcpyHtoDAsync", 1, "CUDA_ERROR_INVALID_VALUE (1)"},
        }) {
     FrameBuilder frame = Threaded();
-    cuda::PinnedPool::ReleaseIdle();  // everything is made anew
+    cuda::PinnedPool::ReleaseIdle();  // Everything must be allocated anew.
     const auto site = NewSite();
     ASSERT_THAT(site->Instantiate(frame), IsOk());
     fake()->fail(function, 1, code);
@@ -59,7 +59,7 @@ TEST_F(CudaCallErrorsTest, EachCallOfTheDriverThatFailsIsTheErrorOfTheProgram) {
     EXPECT_FALSE(failed.ok()) << function;
     EXPECT_NE(failed.message().find(text), std::string_view::npos) << function << ": " << failed.message();
     EXPECT_NE(failed.message().find(function), std::string_view::npos) << failed.message();
-    // The site is as good as new.
+    // The site still works.
     EXPECT_THAT(site->Execute(frame), IsOk()) << "after " << function;
     EXPECT_THAT(Read(*out_), ElementsAre(2)) << "after " << function;
   }
@@ -107,7 +107,7 @@ TEST_F(CudaCallErrorsTest, BrokenDeviceIsAnErrorAndNotAHang) {
   ASSERT_THAT(site->Execute(frame), IsOk());
   int calls = 0;
   callback_->on_call = [&](const callout_call&) { return ++calls, OkStatus(); };
-  fake()->fail("cuMemcpyDtoHAsync", 1, cuda::CUDA_ERROR_ILLEGAL_ADDRESS);  // stays
+  fake()->fail("cuMemcpyDtoHAsync", 1, cuda::CUDA_ERROR_ILLEGAL_ADDRESS);  // This error stays.
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInternal, "CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
   }
@@ -120,7 +120,7 @@ TEST_F(CudaCallErrorsTest, DeviceThatBreaksWhileTheCallbackRunsIsAnError) {
   ASSERT_THAT(site->Instantiate(frame), IsOk());
   callback_->on_call = [&](const callout_call&) {
     const cuda::ContextScope current(device());
-    fake()->fail("cuCtxSynchronize", 1, cuda::CUDA_ERROR_LAUNCH_FAILED);  // stays
+    fake()->fail("cuCtxSynchronize", 1, cuda::CUDA_ERROR_LAUNCH_FAILED);  // This error stays.
     EXPECT_EQ(device().driver().CtxSynchronize(), cuda::CUDA_ERROR_LAUNCH_FAILED);
     return OkStatus();
   };

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls on CUDA: the callback gets pinned memory of the host. Copies in, one wait, the callback, copies out, all on
-// XLA's stream, and in this thread: when the callback runs, the stream is idle, so that a callback that uses the device
-// does not wait for itself, and its error is the error of the call. What is after the copies out is not awaited.
+// Calls on CUDA: the callback gets pinned host memory. A call
+// 1. queues copies to the host on XLA's stream,
+// 2. waits for them,
+// 3. runs the callback in this thread,
+// 4. queues copies to the device, and does not wait for these.
+// The stream is idle while the callback runs, so a callback that uses the device does not wait for itself, and its
+// error is the error of the call.
 #include <cstring>
 #include <memory>
 #include <span>
@@ -26,23 +30,23 @@ using cuda::CUstream;
 
 struct CudaCallState final : SiteState {
   CallSite site;
-  std::string subject;  // for errors of the driver
+  std::string subject;  // For errors of the driver.
   cuda::PinnedPools pools;
 };
 
 Status InstantiateCudaCall(XLA_FFI_CallFrame* frame) {
   auto state = std::make_unique<CudaCallState>();
   CALLOUT_RETURN_IF_ERROR(state->site.Decode(frame->attrs));
-  state->subject = "callback '" + state->site.callback().label() + "'";
+  state->subject = "callback '" + state->site.label() + "'";
   return KeepState(frame, std::move(state));
 }
 
-// So that no execution pins memory: that may wait for other devices, which may wait for this one.
+// Pins memory before executions, because pinning may wait for other devices, which may wait for this one.
 Status InitializeCudaCall(XLA_FFI_CallFrame* frame, CudaCallState& state) {
   NoteGpu(DeviceOrdinal(frame));
   CallOperands operands(frame);
   CALLOUT_RETURN_IF_ERROR(operands.Decode(frame, state.site.threaded()));
-  // What fails here is told by the call, if it comes: the program may not get there.
+  // Ignores errors: the program may never reach the call, which otherwise returns them.
   static_cast<void>(state.pools.Prepare(DeviceOrdinal(frame), HostCopies::Bytes(operands.args(), operands.results())));
   return OkStatus();
 }
@@ -65,19 +69,19 @@ Status ExecuteCudaCall(XLA_FFI_CallFrame* frame, CudaCallState& state) {
 }
 
 struct CudaCheckState final : SiteState {
-  explicit CudaCheckState(const CheckAttributes& said) : callback(said.callback) {}
+  explicit CudaCheckState(const CheckAttributes& attributes) : callback(attributes.callback) {}
 
   const std::string callback;
   cuda::PinnedPools pools;
 };
 
 Status InstantiateCudaCheck(XLA_FFI_CallFrame* frame) {
-  CALLOUT_ASSIGN_OR_RETURN(const CheckAttributes said, DecodeAttributes<CheckAttributes>(frame->attrs));
-  auto state = std::make_unique<CudaCheckState>(said);
+  CALLOUT_ASSIGN_OR_RETURN(const CheckAttributes attributes, DecodeAttributes<CheckAttributes>(frame->attrs));
+  auto state = std::make_unique<CudaCheckState>(attributes);
   return KeepState(frame, std::move(state));
 }
 
-// So that no execution pins memory. The check says what fails, if the program gets there.
+// Pins memory before executions. Ignores errors: the check returns them if the program reaches it.
 Status InitializeCudaCheck(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
   static_cast<void>(state.pools.Prepare(DeviceOrdinal(frame), sizeof(int32_t)));
   return OkStatus();
@@ -104,7 +108,7 @@ Status ExecuteCudaCheck(XLA_FFI_CallFrame* frame, CudaCheckState& state) {
 
 }  // namespace callout::internal
 
-using namespace callout::internal;  // the handlers are C symbols
+using namespace callout::internal;  // The handlers are C symbols.
 
 XLA_FFI_Error* callout_v1_cuda_call_instantiate(XLA_FFI_CallFrame* frame) noexcept {
   return Instantiate(frame, InstantiateCudaCall);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// callout.v1.call on CUDA. The host may not touch the memory of the double's devices, so what works goes through
-// copies: when, in which order, and where to. src/core/ffi/call_conformance_test.cc is about what every platform
-// does, call_errors_test.cc about what goes wrong.
+// Tests of callout.v1.call on CUDA. The host may not touch the memory of the software GPU's devices, so the results
+// prove the copies; the tests check when they happen, in which order, and where to.
+// src/core/ffi/call_conformance_test.cc tests what every platform does, call_errors_test.cc errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ using ::testing::ElementsAre;
 
 class CudaCallHandlerTest : public CudaCallTest {
  protected:
-  /// The driver's functions that were called from now on until the log is read.
+  /// Returns the driver functions that are called from now until the log is read, those in `wanted` only.
   std::vector<std::string> Calls(const std::set<std::string>& wanted) {
     std::vector<std::string> calls;
     std::istringstream log(fake()->log());
@@ -56,7 +56,7 @@ TEST_F(CudaCallHandlerTest, EachCopyBeginsWhereVectorInstructionsMayLoadIt) {
   ASSERT_THAT(site->Execute(frame), IsOk());
 }
 
-// What a report of a hang goes by: devices of a CPU have the same numbers.
+// Reports of hangs distinguish GPUs from CPU devices, which have the same numbers.
 TEST_F(CudaCallHandlerTest, ItsThreadHoldsAGpuAsLongAsTheCallLasts) {
   const auto site = NewSite();
   FrameBuilder frame = Frame();
@@ -251,7 +251,7 @@ TEST_F(CudaCheckHandlerTest, ValuesPassOnTheDevice) {
 TEST_F(CudaCheckHandlerTest, EachCallOfTheDriverThatFailsIsTheErrorOfTheProgram) {
   for (const char* function : {"cuDevicePrimaryCtxRetain", "cuMemHostAlloc", "cuMemcpyDtoHAsync",
                                "cuStreamWriteValue32", "cuMemcpyDtoDAsync"}) {
-    cuda::PinnedPool::ReleaseIdle();  // everything is made anew
+    cuda::PinnedPool::ReleaseIdle();  // Everything must be allocated anew.
     TestBuffer out = OnDevice({1}, {0});
     const auto frame = [&] {
       return std::move(FrameBuilder().Arg(OnDevice<int32_t>({}, {0})).Arg(OnDevice({1}, {1})).Ret(out));

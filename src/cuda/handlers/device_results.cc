@@ -29,7 +29,7 @@ Status PassTokenOn(const cuda::Device& device, cuda::CUstream stream, std::span<
 Status DeferOn(const cuda::Device& device, cuda::CUstream stream, const Status& outcome,
                std::span<const callout_buffer> results) {
   CALLOUT_ASSIGN_OR_RETURN(const int32_t number, DeferredNumber(outcome, results));
-  // Not copied from the host: a recording would read that memory when it is replayed.
+  // Sets the number rather than copying it from the host: a replay of a capture would read host memory that is gone.
   CALLOUT_RETURN_IF_ERROR(
       SetNumber(device, stream, cuda::AddressOf(results.back().data), static_cast<uint32_t>(number)));
   if (outcome.ok()) return OkStatus();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results that no callback writes, on a device: aliases, and what `threaded` and `deferred` add. All of it is queued on
-// the call's stream. The device's context is current.
+// Results on a device that no callback writes: aliases, and the additional results of `threaded` and `deferred`. All
+// functions queue their work on the call's stream. They require that the device's context is current.
 #pragma once
 
 #include <span>
@@ -12,14 +12,14 @@
 
 namespace callout::internal {
 
-/// Checks the aliases, and queues the copies of those whose result is not in its argument's place. Thread-safe.
+/// Checks the aliases, and queues copies for results that are not in their argument's memory. Thread-safe.
 Status CopyAliases(const Aliases& aliases, const callout_call& call, const cuda::Device& device, cuda::CUstream stream);
 
-/// As PassToken, see core/ffi/call_site.h.
+/// PassToken of core/ffi/call_site.h, on a device.
 Status PassTokenOn(const cuda::Device& device, cuda::CUstream stream, std::span<const callout_buffer>* args,
                    std::span<const callout_buffer>* results);
 
-/// As Defer, see core/ffi/call_site.h.
+/// Defer of core/ffi/call_site.h, on a device.
 Status DeferOn(const cuda::Device& device, cuda::CUstream stream, const Status& outcome,
                std::span<const callout_buffer> results);
 

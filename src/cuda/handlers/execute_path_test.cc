@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of the driver's functions the threads call that launch programs, and those that drop them. One that may wait
-// for other devices can wait for ever there: what is pinned or loaded is so before programs run, and what goes is the
-// reaper's.
+// Tests which driver functions are called by threads that launch programs, and by threads that drop programs. A call
+// that may wait for other devices could deadlock there, so memory is pinned and code is loaded before programs run, and
+// the reaper destroys objects.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::IsSubsetOf;
 
-// The names of the calls that this thread has made since `before`, which is an earlier thread_log().
+// Returns the names of the calls that this thread has made since `before`, an earlier thread_log().
 std::set<std::string> CallsSince(const SoftwareGpuControl& fake, const std::string& before) {
   std::set<std::string> calls;
   std::istringstream log(std::string(fake.thread_log()).substr(before.size()));
@@ -28,7 +28,7 @@ std::set<std::string> CallsSince(const SoftwareGpuControl& fake, const std::stri
   return calls;
 }
 
-// None of these waits but for the program's own stream, and for that only where it says so.
+// These functions wait for nothing but the program's own stream, and only where their names say so.
 const std::set<std::string> kHarmless = {
     "cuCtxGetCurrent",      "cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync",
     "cuMemcpyDtoDAsync",    "cuEventRecord",     "cuEventSynchronize",
@@ -38,7 +38,7 @@ class CudaExecutePathTest : public CudaCallTest {
  protected:
   void SetUp() override {
     CudaCallTest::SetUp();
-    current_.emplace(device());  // as in XLA's threads
+    current_.emplace(device());  // XLA's threads have a current context, too.
   }
   void TearDown() override {
     current_.reset();

@@ -16,7 +16,7 @@ size_t RoomFor(std::span<const callout_buffer> buffers) {
   return bytes;
 }
 
-// The same buffers in other memory, from `at` on.
+// Copies the descriptions of buffers, with memory from `at` on.
 char* LayOut(std::span<const callout_buffer> buffers, char* at, callout_buffer* out) {
   for (const callout_buffer& buffer : buffers) {
     *out = buffer;
@@ -56,7 +56,7 @@ Status HostCopies::In() {
 }
 
 Status HostCopies::Out() {
-  // Also where the callback has made another context current.
+  // The callback may have made another context current.
   cuda::ContextScope current(pool_.device());
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());
   for (size_t i = 0; i < results_.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buffers of a call on CUDA, on the host for as long as its callback runs.
+// Host copies of the buffers of a call on CUDA, which live as long as its callback runs.
 #pragma once
 
 #include <optional>
@@ -13,24 +13,25 @@
 
 namespace callout::internal {
 
-/// For one call, on its thread. GIL not needed, and not to be held.
+/// The copies of one call; used on its thread only. GIL not needed, and must not be held.
 class HostCopies {
  public:
-  /// The pinned memory that a call with these buffers needs.
+  /// Returns the number of bytes of pinned memory that a call with these buffers needs.
   static size_t Bytes(std::span<const callout_buffer> args, std::span<const callout_buffer> results);
 
-  /// `pool`: of the stream's device. `subject`: whom errors name. All outlive this.
+  /// `pool` must belong to the stream's device. `subject` is the callback's name in errors. Borrowed: all must outlive
+  /// this object.
   HostCopies(cuda::PinnedPool& pool, cuda::CUstream stream, std::string_view subject,
              std::span<const callout_buffer> args, std::span<const callout_buffer> results);
 
-  /// Copies the arguments. Blocks until that, and whatever was queued before it, has run. Once.
+  /// Copies the arguments. Blocks until these copies, and all work queued before them, have run. May be called once.
   Status In();
 
-  /// Pinned memory, after In(). Borrowed: valid until Out().
+  /// Buffers in pinned memory, after In(). Borrowed: valid until Out().
   std::span<const callout_buffer> args() const { return {host_args_.data(), host_args_.size()}; }
   std::span<const callout_buffer> results() const { return {host_results_.data(), host_results_.size()}; }
 
-  /// Queues the copies of the results. Once.
+  /// Queues the copies of the results. May be called once.
   Status Out();
 
  private:

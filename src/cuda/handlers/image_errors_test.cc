@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes wrong with callout.v1.image: in the program, in its image, in the driver.
+// Tests of errors of callout.v1.image: in the program, in its image, in the driver.
 #include <gtest/gtest.h>
 
 #include "core/callbacks/binding_scope.h"
@@ -15,7 +15,7 @@ class ImageErrorsTest : public ImageSiteTest {
  protected:
   Status Instantiate(FrameBuilder frame) { return NewSite()->Instantiate(frame); }
 
-  /// Of a scale by 2 of one number, changed by `change`, executed.
+  /// Executes a kernel that scales one number by 2, after `change` has modified its frame.
   template <typename Change>
   Status Execute(Change&& change) {
     const auto site = NewSite();
@@ -72,7 +72,7 @@ TEST_F(ImageErrorsTest, BlockThatIsTooBigForTheKernelIsToldWithItsLimit) {
               StatusIs(StatusCode::kInvalidArgument, "blocks of 128 threads, but with its registers it can have 64"));
 }
 
-// 2^22 * 2^21 * 2^21 is 0 in 64 bits.
+// 2^22 * 2^21 * 2^21 overflows to 0 in 64 bits.
 TEST_F(ImageErrorsTest, BlocksOfMoreThreadsThanCanBeCountedAreTooBig) {
   const std::vector<int64_t> extents = {int64_t{1} << 22, int64_t{1} << 21, int64_t{1} << 21};
   EXPECT_THAT(Execute([&](FrameBuilder& frame) { frame.Int64ArrayAttr("block", extents); }),
@@ -83,7 +83,8 @@ TEST_F(ImageErrorsTest, BlocksOfMoreThreadsThanCanBeCountedAreTooBig) {
   EXPECT_EQ(fake()->calls("cuLaunchCooperativeKernel"), 0);
 }
 
-// How many blocks run at once is not known of clusters, and a grid is a multiple of them.
+// The driver does not report how many blocks of clusters run at the same time, and a grid must be a multiple of its
+// clusters.
 TEST_F(ImageErrorsTest, AGridThatFillsTheDeviceHasNoCompiledClusters) {
   EXPECT_THAT(Execute([](FrameBuilder& frame) {
                 frame = Frame("of_two");
@@ -209,7 +210,7 @@ TEST_F(ImageErrorsTest, EachCallOfTheDriverThatFailsIsTheErrorOfTheProgram) {
     EXPECT_FALSE(failed.ok()) << function;
     EXPECT_NE(std::string(failed.message()).find(text), std::string::npos) << function << ": " << failed.message();
     EXPECT_NE(std::string(failed.message()).find(function), std::string::npos) << failed.message();
-    // The site is as good as new.
+    // The site still works.
     EXPECT_THAT(site->Execute(frame), IsOk()) << "after " << function;
   }
 }
@@ -242,7 +243,7 @@ TEST_F(ImageErrorsTest, RefusedImagesMayFailWhereTheyAreLaunched) {
   EXPECT_EQ(fake()->calls("cuLibraryLoadData"), 0);
 }
 
-// Found when the kernel is loaded, in words, not as error 720 of a launch.
+// The error comes in words when the kernel is loaded, not as error 720 of a launch.
 TEST_F(ImageErrorsTest, CooperativeBlocksThatCannotRunAtOnceAreCounted) {
   const auto site = NewSite();
   TestBuffer data = OnDevice({2}, {1, 2});

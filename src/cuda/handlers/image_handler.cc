@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels of images, on CUDA. What is queued depends on attributes and shapes alone, so XLA may record it into a
-// command buffer and replay it without us.
+// Kernels of images, on CUDA. The queued work depends on attributes and shapes alone, so XLA may capture it into a
+// command buffer and replay it without this handler.
 
 #include "cuda/handlers/image_handler.h"
 
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/attributes/decode.h"
+#include "core/base/cat.h"
 #include "core/base/small_buffer.h"
 #include "core/callbacks/binding_scope.h"
 #include "core/callbacks/embedded_library.h"
@@ -31,13 +32,13 @@
 namespace callout::internal {
 namespace {
 
-// All entries but the names of globals are codes and their texts.
-Result<Faults> FaultsOf(const FaultAttributes& said) {
+// The entries are names of globals, and codes with their texts.
+Result<Faults> FaultsOf(const FaultAttributes& attributes) {
   Faults faults;
-  faults.symbol = said.symbol;
-  faults.place = {std::string(said.thread_x), std::string(said.thread_y), std::string(said.thread_z),
-                  std::string(said.block_x),  std::string(said.block_y),  std::string(said.block_z)};
-  const XLA_FFI_Attrs& all = *said.all_entries;
+  faults.symbol = attributes.symbol;
+  faults.place = {std::string(attributes.thread_x), std::string(attributes.thread_y), std::string(attributes.thread_z),
+                  std::string(attributes.block_x),  std::string(attributes.block_y),  std::string(attributes.block_z)};
+  const XLA_FFI_Attrs& all = *attributes.all_entries;
   for (int64_t i = 0; i < all.size; ++i) {
     const std::string_view key(all.names[i]->ptr, all.names[i]->len);
     int32_t code = 0;
@@ -52,32 +53,31 @@ Result<Faults> FaultsOf(const FaultAttributes& said) {
   return faults;
 }
 
-// The numbers of an image are within 31 bits.
-cuda::LaunchShape ShapeOf(const ImageAttributes& said) {
+// Decoding has limited the numbers to 31 bits.
+cuda::LaunchShape ShapeOf(const ImageAttributes& attributes) {
   cuda::LaunchShape shape;
-  std::copy(said.grid.begin(), said.grid.end(), std::begin(shape.grid));
-  std::copy(said.block.begin(), said.block.end(), std::begin(shape.block));
-  shape.shared_bytes = static_cast<unsigned int>(said.shared_bytes);
-  shape.cooperative = said.cooperative;
-  std::copy(said.cluster.begin(), said.cluster.end(), std::begin(shape.cluster));
-  shape.dependent = said.dependent;
-  if (!said.priority.empty()) shape.priority = static_cast<int>(said.priority[0]);
+  std::copy(attributes.grid.begin(), attributes.grid.end(), std::begin(shape.grid));
+  std::copy(attributes.block.begin(), attributes.block.end(), std::begin(shape.block));
+  shape.shared_bytes = static_cast<unsigned int>(attributes.shared_bytes);
+  shape.cooperative = attributes.cooperative;
+  std::copy(attributes.cluster.begin(), attributes.cluster.end(), std::begin(shape.cluster));
+  shape.dependent = attributes.dependent;
+  if (!attributes.priority.empty()) shape.priority = static_cast<int>(attributes.priority[0]);
   return shape;
 }
 
-// Extents and strides have up to 40 bits, the others 31.
+// Extents and strides may have up to 40 bits, other numbers 31.
 Status CheckTensorMap(std::span<const int64_t> numbers, const std::string& kernel) {
   constexpr size_t kDims = 4, kBox = 14;
   for (size_t i = 0; i < numbers.size(); ++i) {
     if ((i >= kDims && i < kBox) || numbers[i] <= kMostOfImages) continue;
-    return InvalidArgument("callout: kernel '" + kernel + "': number " + std::to_string(i) +
-                           " of a tensor map must be " + "at most " + std::to_string(kMostOfImages) + ", got " +
-                           std::to_string(numbers[i]));
+    return InvalidArgument(Cat("callout: kernel '", kernel, "': number ", i, " of a tensor map must be ", "at most ",
+                               kMostOfImages, ", got ", numbers[i]));
   }
   return OkStatus();
 }
 
-// In the order that the attribute's table says.
+// Reads the numbers in the order that the attribute's table gives.
 TensorMapSlot TensorMapOf(std::span<const int64_t> numbers) {
   auto next = numbers.begin();
   TensorMapSlot slot = {.position = static_cast<size_t>(*next++), .operand = static_cast<size_t>(*next++), .shape = {}};
@@ -99,25 +99,26 @@ TensorMapSlot TensorMapOf(std::span<const int64_t> numbers) {
 
 }  // namespace
 
-Result<ImageCall> ImageCallOf(const ImageAttributes& said) {
+Result<ImageCall> ImageCallOf(const ImageAttributes& attributes) {
   ImageCall call;
-  call.name = said.callback;
-  call.bytes = said.image->bytes;
-  call.symbol = said.image->symbol;
-  call.shape = ShapeOf(said);
-  call.parameter_bytes.assign(said.parameter_bytes.begin(), said.parameter_bytes.end());
-  call.parameter_block = said.parameter_block;
-  for (size_t i = 0; i < said.pointers.size(); i += 2) {
-    call.addresses.push_back({static_cast<size_t>(said.pointers[i]), static_cast<size_t>(said.pointers[i + 1])});
+  call.name = attributes.callback;
+  call.bytes = attributes.image->bytes;
+  call.symbol = attributes.image->symbol;
+  call.shape = ShapeOf(attributes);
+  call.parameter_bytes.assign(attributes.parameter_bytes.begin(), attributes.parameter_bytes.end());
+  call.parameter_block = attributes.parameter_block;
+  for (size_t i = 0; i < attributes.pointers.size(); i += 2) {
+    call.addresses.push_back(
+        {static_cast<size_t>(attributes.pointers[i]), static_cast<size_t>(attributes.pointers[i + 1])});
   }
-  call.fills_device = said.fills_device;
-  for (size_t i = 0; i < said.tensor_maps.size(); i += kTensorMapNumbers) {
-    const std::span<const int64_t> numbers = said.tensor_maps.subspan(i, kTensorMapNumbers);
+  call.fills_device = attributes.fills_device;
+  for (size_t i = 0; i < attributes.tensor_maps.size(); i += kTensorMapNumbers) {
+    const std::span<const int64_t> numbers = attributes.tensor_maps.subspan(i, kTensorMapNumbers);
     CALLOUT_RETURN_IF_ERROR(CheckTensorMap(numbers, call.name));
     call.tensor_maps.push_back(TensorMapOf(numbers));
   }
-  if (said.faults) {
-    CALLOUT_ASSIGN_OR_RETURN(call.faults, FaultsOf(*said.faults));
+  if (attributes.faults) {
+    CALLOUT_ASSIGN_OR_RETURN(call.faults, FaultsOf(*attributes.faults));
   }
   CALLOUT_RETURN_IF_ERROR(call.Check());
   return call;
@@ -135,7 +136,7 @@ class ImageState final : public SiteState {
         lanes_(std::move(lanes)),
         aliases_(std::move(aliases)),
         allowed_(std::move(allowed)) {}
-  /// Returns the kernel, loaded on the device. FailedPrecondition where the process does not run the program's code.
+  /// Returns the kernel, loaded on the device. FailedPrecondition if the process may not run the program's code.
   Result<const LoadedKernel*> On(int32_t device_ordinal) {
     if (!allowed_.ok()) [[unlikely]]
       return allowed_;
@@ -153,18 +154,18 @@ class ImageState final : public SiteState {
 };
 
 Status InstantiateImage(XLA_FFI_CallFrame* frame) {
-  CALLOUT_ASSIGN_OR_RETURN(const ImageAttributes said, DecodeAttributes<ImageAttributes>(frame->attrs));
-  CALLOUT_ASSIGN_OR_RETURN(ImageCall call, ImageCallOf(said));
-  CALLOUT_ASSIGN_OR_RETURN(Lanes lanes, Lanes::Of(said));
+  CALLOUT_ASSIGN_OR_RETURN(const ImageAttributes attributes, DecodeAttributes<ImageAttributes>(frame->attrs));
+  CALLOUT_ASSIGN_OR_RETURN(ImageCall call, ImageCallOf(attributes));
+  CALLOUT_ASSIGN_OR_RETURN(Lanes lanes, Lanes::Of(attributes));
   Status allowed = CheckEmbeddedCode("the kernel '" + call.name + "'");
   if (!allowed.ok() && IsExpectedImage(call.bytes)) allowed = OkStatus();
   if (!allowed.ok() && !BindingScope::RefusedCodeFailsLate()) return allowed;
   auto state =
-      std::make_unique<ImageState>(std::move(call), std::move(lanes), Aliases(said.aliases), std::move(allowed));
+      std::make_unique<ImageState>(std::move(call), std::move(lanes), Aliases(attributes.aliases), std::move(allowed));
   return KeepState(frame, std::move(state));
 }
 
-// One launch, after the copies that `aliases` asks for.
+// Launches once, after the copies for `aliases`.
 Status LaunchOn(const LoadedKernel& kernel, CUstream stream, const Aliases& aliases, const callout_call& call) {
   CALLOUT_RETURN_IF_ERROR(CopyAliases(aliases, call, kernel.device(), stream));
   SmallBuffer<CUdeviceptr, 32> addresses(call.num_args + call.num_results);
@@ -213,7 +214,7 @@ XLA_FFI_Error* ExecuteGuarded(XLA_FFI_CallFrame* frame, Completion completion) n
 }  // namespace
 }  // namespace callout::internal
 
-using namespace callout::internal;  // the handlers are C symbols
+using namespace callout::internal;  // The handlers are C symbols.
 
 XLA_FFI_Error* callout_v1_image_instantiate(XLA_FFI_CallFrame* frame) noexcept {
   return Instantiate(frame, InstantiateImage);

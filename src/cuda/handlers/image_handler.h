@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A launch of callout.v1.image, from what the program says of it.
-// image_handler.cc has the handlers of callout.v1.image and callout.v1.image_sync.
+// Converts a program's description of a kernel to an ImageCall. image_handler.cc has the handlers of callout.v1.image
+// and callout.v1.image_sync.
 #pragma once
 
 #include "core/attributes/site_attributes.h"
@@ -9,7 +9,7 @@
 
 namespace callout::internal {
 
-/// InvalidArgument for parts that do not fit each other.
-Result<ImageCall> ImageCallOf(const ImageAttributes& said);
+/// InvalidArgument if the parts contradict each other.
+Result<ImageCall> ImageCallOf(const ImageAttributes& attributes);
 
 }  // namespace callout::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// callout.v1.image from registration to the end of the executable. image_errors_test.cc is about what goes wrong.
+// Tests of callout.v1.image, from registration to the end of the executable. image_errors_test.cc tests errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -123,7 +123,7 @@ TEST_F(ImageHandlerTest, LargeSharedMemoryIsPermittedOnce) {
   EXPECT_EQ(fake()->calls("cuFuncSetAttribute"), 1);
 }
 
-// Equal images share a function, and with it the limit.
+// Equal images share a function, and so the function's limit.
 TEST_F(ImageHandlerTest, SitesOfOneKernelMayHaveDifferentSharedMemory) {
   TestBuffer out = OnDevice({}, {0});
   std::vector<std::pair<std::unique_ptr<FakeSite>, FrameBuilder>> sites;
@@ -143,7 +143,7 @@ TEST_F(ImageHandlerTest, SitesOfOneKernelMayHaveDifferentSharedMemory) {
 
 TEST_F(ImageHandlerTest, SharedMemoryOfTheKernelItselfCountsToo) {
   const auto site = NewSite();
-  FrameBuilder frame = SumFrame(Frame("sum_shared"), 48 << 10);  // it has 1 KB of its own
+  FrameBuilder frame = SumFrame(Frame("sum_shared"), 48 << 10);  // The kernel has 1 KB of its own.
   TestBuffer out = OnDevice({}, {0});
   frame.Ret(out);
   ASSERT_THAT(site->Instantiate(frame), IsOk());
@@ -217,7 +217,7 @@ TEST_F(ImageHandlerTest, GridThatFillsTheDeviceHasTheBlocksThatRunAtOnce) {
   const cuda::ContextScope current(device());
   const auto multiprocessors = device().Attribute(cuda::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   ASSERT_THAT(multiprocessors, IsOk());
-  // Blocks of 1024 threads: two of them on a multiprocessor of 2048.
+  // A multiprocessor of 2048 threads runs two blocks of 1024 threads.
   EXPECT_THAT(fake()->log(), HasSubstr("cuLaunchCooperativeKernel(grid=" + std::to_string(2 * *multiprocessors) +
                                        ",1,1 block=1024,1,1 shared=0)"));
 }
@@ -228,7 +228,7 @@ TEST_F(ImageHandlerTest, TensorMapsAreOfTheOperandOfEachCall) {
   frame.Int64ArrayAttr("parameter_bytes", {8, 128})
       .StringAttr("parameter_block", std::string(136, '\0'))
       .Int64ArrayAttr("pointers", {0, 1})
-      // FLOAT32 (7), 2 axes of 4 and 3 numbers, rows of 16 bytes, boxes of 4 x 2
+      // FLOAT32 (7), 2 axes of 4 and 3 elements, rows of 16 bytes, boxes of 4 x 2.
       .Int64ArrayAttr("tensor_maps",
                       {8, 0, 7, 2, 4, 3, 1, 1, 1, 16, 0, 0, 0, 0, 4, 2, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0});
   TestBuffer out = OnDevice({8}, {0, 0, 0, 0, 0, 0, 0, 0});
@@ -257,7 +257,7 @@ TEST_F(ImageHandlerTest, WhatAThreadRaisedIsTheError) {
   ASSERT_THAT(site->Instantiate(frame), IsOk());
   EXPECT_THAT(site->Execute(frame),
               StatusIs(StatusCode::kInternal, "'raise_error' on device 0 raised: ValueError: negative"));
-  // It is cleared before each launch, and no error of the device's.
+  // The fault is cleared before each launch, and is no error of the device's.
   EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInternal, "ValueError: negative"));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When the code of a kernel is loaded (CUDA C++ Programming Guide, Lazy Loading): the double loads kernels of PTX by
-// their first launch, as a driver does, unless somebody has asked for it before.
+// Tests when the code of a kernel is loaded (CUDA C++ Programming Guide, Lazy Loading). Like a driver, the software GPU
+// loads a kernel of PTX at its first launch, unless something has loaded it before.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ class ImageLoadingTest : public ImageSiteTest {
   }
 };
 
-// XLA may record a program that has never run.
+// XLA may capture a program that has never run.
 TEST_F(ImageLoadingTest, FirstLaunchMayBeARecordedOne) {
   const auto site = NewSite();
   TestBuffer data = OnDevice({1}, {1});

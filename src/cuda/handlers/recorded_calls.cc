@@ -41,7 +41,7 @@ Status RecordedCalls::Call(Callback& callback, const callout_call& call) {
     }
     has_run = has_run_;
   }
-  // The callback runs without the lock: it may run this very program.
+  // Runs the callback without the lock, because it may run this program again.
   if (!has_run) {
     CALLOUT_RETURN_IF_ERROR(Invoke(callback, call));
     const MutexLock lock(mutex_);
@@ -61,7 +61,7 @@ Status RecordedCalls::Launch(const Recording& recording, const callout_call& cal
   return cuda::Launch(device_, recording.executable, static_cast<cuda::CUstream>(call.stream));
 }
 
-// A stream of its own: what other threads queue on the program's is no part of a recording.
+// Returns a stream that only this recording uses: other threads may queue work on the program's stream.
 Result<cuda::Stream> RecordedCalls::TakeStream() {
   {
     const MutexLock lock(mutex_);
@@ -81,18 +81,19 @@ Result<cuda::Graph> RecordedCalls::Record(Callback& callback, const callout_call
   recorded.stream = stream.get();
   const Status called = Invoke(callback, recorded);
   Result<cuda::Graph> graph = capture.End();
-  if (!called.ok()) return Status(called.code(), std::string(called.message()) + kHint);
+  if (!called.ok()) return called.WithMessage(std::string(called.message()) + kHint);
   if (!graph.ok()) {
     return Status(StatusCode::kFailedPrecondition,
                   DescribeFailure(callback, call.device_ordinal, graph.status()) + kHint);
   }
   g_recorded.fetch_add(1, std::memory_order_relaxed);
   const MutexLock lock(mutex_);
-  streams_.push_back(std::move(stream));  // where something failed, it may still record
+  streams_.push_back(std::move(stream));  // After a failure the stream may still be capturing, and is dropped.
   return graph;
 }
 
-// To change an executable costs a fraction of making one, and what it was launched for before runs as it was.
+// Updates the oldest executable if enough exist, which costs a fraction of making one. Its earlier launches are not
+// affected.
 Result<cuda::GraphExec> RecordedCalls::MakeExecutable(const cuda::Graph& graph) {
   cuda::GraphExec oldest;
   {
@@ -102,7 +103,7 @@ Result<cuda::GraphExec> RecordedCalls::MakeExecutable(const cuda::Graph& graph) 
       recordings_.pop_back();
     }
   }
-  // Other work than before is no error: it needs an executable of its own.
+  // If the work differs, which is no error, makes a new executable.
   if (oldest && Update(device_, oldest, graph).ok()) return oldest;
   return Instantiate(device_, graph);
 }

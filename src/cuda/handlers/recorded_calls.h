@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attribute `graph` of callout.v1.buffer: the work that a callback queues on a device is recorded once for each set of
-// buffers, and from then on launched without the callback.
+// The attribute `graph` of callout.v1.buffer: the work that a callback queues on a device is captured once for each set
+// of buffers, and later launched without the callback.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,17 @@ namespace callout::internal {
 /// The recordings of a call site on one device. Thread-safe. GIL not needed.
 class RecordedCalls {
  public:
-  /// Recordings that are kept; programs use few sets of buffers in turn, and XLA keeps as many of its own.
+  /// The number of recordings that are kept. A program alternates between few sets of buffers; XLA keeps as many
+  /// command buffers.
   static constexpr size_t kMost = 16;
 
-  /// `device` outlives it.
+  /// Borrowed: `device` must outlive this object.
   explicit RecordedCalls(const cuda::Device& device) : device_(device) {}
 
-  /// Does what `callback` does for this call, on the call's stream. The first call runs the callback as it is, so that
-  /// it can compile and load what it launches; a later one records if there is no recording for its buffers, and, where
-  /// as many are kept as may be, gives what it recorded to the executable that was used least recently. The device's
-  /// context is current.
+  /// Does the work of `callback` for this call, on the call's stream. Requires that the device's context is current.
+  /// 1. The first call runs the callback without recording, so that the callback can compile and load what it launches.
+  /// 2. A later call launches the recording for its buffers, if there is one.
+  /// 3. Otherwise it records the callback. If kMost recordings exist, the least recently used executable is updated.
   Status Call(Callback& callback, const callout_call& call);
 
  private:
@@ -43,13 +44,13 @@ class RecordedCalls {
   Result<cuda::Stream> TakeStream();
 
   const cuda::Device& device_;
-  Mutex mutex_;  // also of the launches: an executable is for one thread at a time
+  Mutex mutex_;  // Held during launches, too: an executable must not be used by two threads at a time.
   bool has_run_ CALLOUT_GUARDED_BY(mutex_) = false;
-  std::vector<cuda::Stream> streams_ CALLOUT_GUARDED_BY(mutex_);  // to record on
-  std::list<Recording> recordings_ CALLOUT_GUARDED_BY(mutex_);    // the last used one first
+  std::vector<cuda::Stream> streams_ CALLOUT_GUARDED_BY(mutex_);  // For recording.
+  std::list<Recording> recordings_ CALLOUT_GUARDED_BY(mutex_);    // The last used recording comes first.
 };
 
-/// (calls that were recorded, launches of recordings), since the start. Thread-safe.
+/// Returns the numbers of recorded calls and of launched recordings since the start. Thread-safe.
 CALLOUT_EXPORT std::pair<int64_t, int64_t> RecordedCallCounts();
 
 }  // namespace callout::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// callout.v1.buffer on CUDA with `graph`: what runs when, and what goes wrong.
+// Tests of callout.v1.buffer on CUDA with `graph`: when the callback runs, and errors.
 #include "cuda/handlers/recorded_calls.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ class RecordedCallsTest : public BufferSiteTest {
  protected:
   static FrameBuilder GraphFrame() { return std::move(BufferFrame().Int64Attr("graph", 1)); }
 
-  /// Results are copies of arguments; counts how often it ran.
+  /// Binds a callback that copies arguments to results, and counts its runs.
   std::shared_ptr<DeviceCallback> BindCopy() {
     auto callback = Bind();
     callback->on_call = [this](const callout_call& call) {
@@ -41,14 +41,14 @@ TEST_F(RecordedCallsTest, FirstCallRunsASecondRecordsAndOthersReplay) {
   frame.Arg(in).Ret(out);
   ASSERT_THAT(site->Instantiate(frame), IsOk());
   const auto [recorded, launched] = RecordedCallCounts();
-  const uint64_t calls = callback->stats().all_calls();  // of all tests that use the name
+  const uint64_t calls = callback->stats().calls();  // All tests with this name count.
   for (int run = 0; run < 5; ++run) {
     ASSERT_THAT(site->Execute(frame), IsOk());
     EXPECT_EQ(runs_, run == 0 ? 1 : 2);
   }
   EXPECT_THAT(Read(out), ElementsAre(1));
   EXPECT_EQ(RecordedCallCounts(), std::pair(recorded + 1, launched + 4));
-  EXPECT_EQ(callback->stats().all_calls() - calls, 2U) << "replays are no calls";
+  EXPECT_EQ(callback->stats().calls() - calls, 2U) << "replays are no calls";
 }
 
 TEST_F(RecordedCallsTest, ReplayWorksOnWhatIsThereThen) {
@@ -83,19 +83,19 @@ TEST_F(RecordedCallsTest, EachSetOfBuffersHasItsRecordingAndTheOldestIsDropped) 
     frames.back().Arg(in).Ret(outs.back());
   }
   ASSERT_THAT(site->Instantiate(frames[0]), IsOk());
-  ASSERT_THAT(site->Execute(frames[0]), IsOk());  // runs
+  ASSERT_THAT(site->Execute(frames[0]), IsOk());  // Runs the callback.
   for (FrameBuilder& frame : frames) ASSERT_THAT(site->Execute(frame), IsOk());
   const int all = 2 + static_cast<int>(RecordedCalls::kMost);
   EXPECT_EQ(runs_, all);
   for (TestBuffer& out : outs) EXPECT_THAT(Read(out), ElementsAre(3));
   EXPECT_EQ(Live(kSoftwareGpuGraphExec), static_cast<int64_t>(RecordedCalls::kMost));
-  ASSERT_THAT(site->Execute(frames[1]), IsOk());  // kept
+  ASSERT_THAT(site->Execute(frames[1]), IsOk());  // This recording was kept.
   EXPECT_EQ(runs_, all);
-  ASSERT_THAT(site->Execute(frames[0]), IsOk());  // dropped
+  ASSERT_THAT(site->Execute(frames[0]), IsOk());  // This recording was dropped.
   EXPECT_EQ(runs_, all + 1);
 }
 
-// As of a program whose buffers lie elsewhere in each call.
+// Imitates a program whose buffers lie elsewhere in each call.
 TEST_F(RecordedCallsTest, BeyondTheSetsThatAreKeptTheOldestGraphIsUpdated) {
   constexpr size_t kSets = 2 * RecordedCalls::kMost;
   for (const bool update_fails : {false, true}) {
@@ -110,11 +110,11 @@ TEST_F(RecordedCallsTest, BeyondTheSetsThatAreKeptTheOldestGraphIsUpdated) {
       frames.back().Arg(in).Ret(outs.back());
     }
     ASSERT_THAT(site->Instantiate(frames[0]), IsOk());
-    ASSERT_THAT(site->Execute(frames[0]), IsOk());  // runs
+    ASSERT_THAT(site->Execute(frames[0]), IsOk());  // Runs the callback.
     const int instantiated = fake()->calls("cuGraphInstantiateWithFlags");
     const int streams = fake()->calls("cuStreamCreate");
     if (update_fails) fake()->fail("cuGraphExecUpdate", 1, cuda::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    fake()->hold();  // executables are changed while their launches wait
+    fake()->hold();  // Executables are updated while their launches wait.
     for (FrameBuilder& frame : frames) ASSERT_THAT(site->Execute(frame), IsOk());
     fake()->release();
     for (TestBuffer& out : outs) EXPECT_THAT(Read(out), ElementsAre(3));
@@ -214,7 +214,7 @@ TEST_F(RecordedCallsTest, DriverThatFailsIsTheErrorAndLeavesNothing) {
     EXPECT_FALSE(status.ok()) << function;
     EXPECT_THAT(status, StatusIs(status.code(), function));
     EXPECT_THAT(status, StatusIs(status.code(), "CUDA_ERROR_OUT_OF_MEMORY (2)"));
-    cuda::Reaper::Get().Flush();  // with the stream, its recording ends
+    cuda::Reaper::Get().Flush();  // Destroying the stream ends its capture.
   }
   ASSERT_THAT(site->Execute(frame), IsOk());
   EXPECT_THAT(Read(out), ElementsAre(4));

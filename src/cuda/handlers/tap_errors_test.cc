@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes wrong with taps on CUDA: calls of the driver, contexts that die, values that are refused, processes that
-// end.
+// Tests of errors of taps on CUDA: failing driver calls, broken contexts, refused values, and processes that end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -25,7 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Refuses values whose last element is a NaN, when it sees them.
+// Refuses values whose last element is a NaN.
 class Refuser final : public FakeCallback, public Inspector {
  public:
   Refuser() : FakeCallback("test.refuser") {}
@@ -49,7 +48,8 @@ class CudaTapErrorsTest : public CudaTapTest {
     EXPECT_EQ(Registry::Get().Bind("test.refuser", refuser), "py:test.refuser");
     return refuser;
   }
-  /// As a kernel that touches what it may not: the context's error, which stays. What is queued is not run any more.
+  /// Breaks the context, as a kernel does that accesses invalid memory: the error stays, and queued work does not run
+  /// any more.
   void BreakContext(int ordinal = 0) {
     const cuda::ContextScope current(device(ordinal));
     fake()->fail("cuMemGetInfo", 1, cuda::CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -70,7 +70,7 @@ TEST_F(CudaTapErrorsTest, OfEveryCallOfTheDriverAreClearAndTheNextTapWorks) {
   for (const char* function :
        {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuStreamCreate", "cuEventCreate", "cuMemHostAlloc",
         "cuMemHostGetDevicePointer", "cuMemcpyDtoDAsync", "cuMemcpyDtoHAsync", "cuStreamWriteValue32"}) {
-    Delivery::Get().Park();  // everything is made anew
+    Delivery::Get().Park();  // Everything must be allocated anew.
     cuda::PinnedPool::ReleaseIdle();
     fake()->fail(function, 1, cuda::CUDA_ERROR_UNKNOWN);
     EXPECT_THAT(site->Execute(frame),
@@ -79,7 +79,7 @@ TEST_F(CudaTapErrorsTest, OfEveryCallOfTheDriverAreClearAndTheNextTapWorks) {
         << function;
     EXPECT_THAT(site->Execute(frame), IsOk()) << function;
     Barrier();
-    EXPECT_EQ(callback->stats().calls.load(), ++delivered) << function;
+    EXPECT_EQ(callback->stats().calls(), ++delivered) << function;
   }
 }
 
@@ -95,10 +95,10 @@ TEST_F(CudaTapErrorsTest, HostFunctionThatCannotBeQueuedIsTold) {
                                              "cuLaunchHostFunc on device 0 failed: CUDA_ERROR_UNKNOWN"));
   EXPECT_THAT(site->Execute(frame), IsOk());
   Barrier();
-  EXPECT_EQ(callback->stats().calls.load(), 1U);
+  EXPECT_EQ(callback->stats().calls(), 1U);
 }
 
-// The copies of the first operand are queued already: the slot is free when they have run.
+// The copies of the first operand are queued already; the slot becomes free after them.
 TEST_F(CudaTapErrorsTest, RecordOfWhichOnlyAPartCouldBeQueuedIsNotSent) {
   const auto callback = Bind();
   FrameBuilder frame = Frame();
@@ -110,7 +110,7 @@ TEST_F(CudaTapErrorsTest, RecordOfWhichOnlyAPartCouldBeQueuedIsNotSent) {
   EXPECT_EQ(device().driver().StreamQuery(stream()), cuda::CUDA_SUCCESS);
   Barrier();
   EXPECT_EQ(UnderWay().records, 0U);
-  EXPECT_EQ(callback->stats().calls.load(), 0U);
+  EXPECT_EQ(callback->stats().calls(), 0U);
 }
 
 TEST_F(CudaTapErrorsTest, CheckThatFailsOnceIsNotTheEndOfTheDevice) {
@@ -124,10 +124,11 @@ TEST_F(CudaTapErrorsTest, CheckThatFailsOnceIsNotTheEndOfTheDevice) {
   SpinUntil([&] { return fake()->calls("cuEventQuery") > 1; });
   fake()->release();
   Barrier();
-  EXPECT_EQ(callback->stats().calls.load(), 1U);
+  EXPECT_EQ(callback->stats().calls(), 1U);
 }
 
-// Others may record streams in a way that forbids all threads to ask: the drainer's questions must not end that.
+// Other threads may capture streams in a mode that forbids queries to all threads; the drainer's queries must not
+// invalidate that capture.
 TEST_F(CudaTapErrorsTest, CheckDoesNotDisturbARecording) {
   const auto callback = Bind();
   FrameBuilder frame = Frame();
@@ -147,7 +148,7 @@ TEST_F(CudaTapErrorsTest, CheckDoesNotDisturbARecording) {
   const cuda::Graph recorded(device(), graph);
   fake()->release();
   Barrier();
-  EXPECT_EQ(callback->stats().calls.load(), 1U);
+  EXPECT_EQ(callback->stats().calls(), 1U);
 }
 
 TEST_F(CudaTapErrorsTest, RecordsOfADeadContextAreLostCountedAndTold) {
@@ -164,9 +165,10 @@ TEST_F(CudaTapErrorsTest, RecordsOfADeadContextAreLostCountedAndTold) {
   Barrier();
   const DeliveryErrorReport report = Delivery::Get().TakeErrors();
   EXPECT_EQ(report.count, 3U);
-  EXPECT_THAT(report.last, HasSubstr("callback 'test.tap' failed on device 0: a record is lost: cuEventRecord on "
-                                     "device 0 failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
-  EXPECT_EQ(callback->stats().calls.load(), 1U);
+  EXPECT_THAT(report.last.message(),
+              HasSubstr("callback 'test.tap' failed on device 0: a record is lost: cuEventRecord on "
+                        "device 0 failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
+  EXPECT_EQ(callback->stats().calls(), 1U);
   EXPECT_EQ(callback->stats().drops.load(), 3U);
   EXPECT_THAT(site->Execute(frame), StatusIs(StatusCode::kInternal, "CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
   EXPECT_EQ(UnderWay().records, 0U);
@@ -190,7 +192,7 @@ TEST_F(CudaTapErrorsTest, DeadContextReleasesAProgramThatWaitsForRoomAndLeavesOt
   fake()->release();
   ASSERT_THAT(other_site->Execute(other), IsOk());
   Barrier();
-  EXPECT_EQ(callback->stats().calls.load(), 1U);
+  EXPECT_EQ(callback->stats().calls(), 1U);
 }
 
 TEST_F(CudaTapErrorsTest, ValueThatIsRefusedFailsTheNextTapOrTheBarrier) {
@@ -206,7 +208,7 @@ TEST_F(CudaTapErrorsTest, ValueThatIsRefusedFailsTheNextTapOrTheBarrier) {
   Barrier();
   const DeliveryErrorReport report = Delivery::Get().TakeErrors();
   EXPECT_EQ(report.count, 1U);
-  EXPECT_THAT(report.last, HasSubstr("value 1 is refused (found when the program had gone on)"));
+  EXPECT_THAT(report.last.message(), HasSubstr("value 1 is refused (found when the program had gone on)"));
 }
 
 TEST_F(CudaTapErrorsTest, FailuresOfWhichNoProgramWasToldAreAllCounted) {
@@ -239,7 +241,7 @@ TEST_F(CudaTapErrorsTest, AThreadThatCouldNotBeStartedIsStartedByTheNextTapOrABa
   const auto site = NewTap(frame);
   ASSERT_THAT(site->Execute(frame), IsOk());
   Barrier();
-  const auto device = DeviceTaps::Get().On(0);  // it stays, with the driver's own threads
+  const auto device = DeviceTaps::Get().On(0);  // Keeps the device, and with it the driver's own threads.
   const auto fail = [&] {
     Delivery::Get().Park();
     const NoThreads none;
@@ -266,17 +268,17 @@ TEST_F(CudaTapErrorsTest, NothingIsAskedOfTheDriverInAForkedChild) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     const Status status = site->Execute(frame);
-    const bool refused = status.message().find("ForkError") != std::string_view::npos;
+    const bool refused = status.kind() == StatusKind::kFork;
     DeviceTaps& taps = DeviceTaps::Get();
     taps.Park();
-    _exit(refused && taps.HandOver(Upstream::kAllDevices, kForever).empty() && taps.Close() == 0 ? 0 : 1);
+    _exit(refused && taps.Flush(Upstream::kAllDevices, kForever).empty() && taps.Close() == 0 ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-/// With a delivery of its own, since it is shut down.
+/// Uses a delivery of its own, because the tests shut it down.
 class CudaTapShutdownTest : public CudaTapTest {
  protected:
   DeviceSending Send(const callout_buffer& buffer) { return {.buffers = {&buffer, 1}, .stream = stream()}; }
@@ -308,7 +310,7 @@ TEST_F(CudaTapShutdownTest, WaitsForWhatArrivesInTime) {
   const callout_buffer view = value.view();
   for (int i = 0; i < 100; ++i) ASSERT_THAT(taps.Take(*site, Send(view)), IsOk());
   EXPECT_EQ(delivery_.Shutdown(kForever), 0U);
-  EXPECT_EQ(callback->stats().calls.load(), 100U);
+  EXPECT_EQ(callback->stats().calls(), 100U);
 }
 
 TEST_F(CudaTapShutdownTest, ReleasesAProgramThatWaitsForRoom) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// callout.v1.tap on CUDA: when records arrive, and in which order. src/core/ffi/tap_conformance_test.cc is about
-// what every platform does, tap_room_test.cc about full rings and queues, tap_errors_test.cc about what goes wrong.
+// Tests of callout.v1.tap on CUDA: when records arrive, and in which order. src/core/ffi/tap_conformance_test.cc tests
+// what every platform does, tap_room_test.cc full rings and queues, tap_errors_test.cc errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ TEST_F(CudaTapHandlerTest, ProgramGoesOnAndTheRecordComesWhenItsStreamHasRun) {
   EXPECT_THAT(Delivery::Get().Drain(std::chrono::steady_clock::now()),
               ElementsAre(HasSubstr("1 records of the native queue on their way from device 0")));
   EXPECT_THAT(Delivery::Get().DescribeQueues(), HasSubstr("1 more on their way from the device"));
-  EXPECT_EQ(callback->stats().calls.load(), 0U);
+  EXPECT_EQ(callback->stats().calls(), 0U);
   fake()->release();
   Barrier();
   EXPECT_THAT(values, ElementsAre(2.5F));
@@ -73,7 +73,7 @@ TEST_F(CudaTapHandlerTest, RecordsComeInOrderWhileTheRingIsUsedAgainAndAgain) {
   std::vector<int32_t> values;
   Collect(*callback, values);
   FrameBuilder frame = Frame();
-  std::vector<int32_t> numbers(32 << 10);  // 128 KB: the ring has room for 60
+  std::vector<int32_t> numbers(32 << 10);  // 128 KB; the ring has room for 60 records.
   TestBuffer value = OnDevice<int32_t>({static_cast<int64_t>(numbers.size())}, numbers);
   frame.Arg(value);
   const auto site = NewTap(frame);
@@ -102,7 +102,7 @@ TEST_F(CudaTapHandlerTest, WhatIsNotSentIsNotCopied) {
   ASSERT_THAT(NewTap(other)->Execute(other), IsOk());
   EXPECT_EQ(fake()->calls("cuMemcpyDtoHAsync") - copies, 3);
   Barrier();
-  EXPECT_EQ(callback->stats().calls.load(), 3U);
+  EXPECT_EQ(callback->stats().calls(), 3U);
   EXPECT_EQ(callback->stats().skips.load(), 5U);
 }
 
@@ -113,10 +113,10 @@ TEST_F(CudaTapHandlerTest, StepOnTheDeviceSaysWhoseTurnItIs) {
     EXPECT_EQ(record.buffers.size(), 1U);
     EXPECT_EQ(*static_cast<const float*>(record.buffers[0].data), 0.5F);
     EXPECT_THAT(std::vector<int64_t>(record.offsets.begin(), record.offsets.end()), ElementsAre(70));
-    return steps.emplace_back(record.step, record.unsent), OkStatus();
+    return steps.emplace_back(record.step, record.skipped), OkStatus();
   };
   for (int16_t i = 6; i < 13; ++i) {
-    // A site a step, since operands stay where they are; all are one to the program.
+    // Each step has a site of its own, because operands must stay in place. The program counts all of them as one.
     FrameBuilder frame = Frame();
     frame.Int64Attr("every", 4).Int64Attr("step", 1).Int64Attr("offsets", 1);
     frame.Arg(OnDevice({1}, {0.5F})).Arg(OnDevice<int16_t>({2}, {i, 99})).Arg(OnDevice<int64_t>({1}, {70}));
@@ -165,7 +165,7 @@ TEST_F(CudaTapHandlerTest, ExecutableEndsWhileItsRecordsAreUnderWay) {
   EXPECT_THAT(values, ElementsAre(4, 4, 4));
 }
 
-// What was taken before the call is waited for, first on its way, then in its queue.
+// An ordered call waits for earlier records: first while they are on their way, then in their queue.
 TEST_F(CudaTapHandlerTest, OrderedCallWaitsForRecordsThatAreUnderWay) {
   const auto callback = Bind();
   FrameBuilder frame = Frame();
@@ -176,7 +176,7 @@ TEST_F(CudaTapHandlerTest, OrderedCallWaitsForRecordsThatAreUnderWay) {
   uint64_t delivered = 0;
   std::thread caller([&] {
     Delivery::Get().DrainDevice(*callback, 0, 5);
-    delivered = callback->stats().calls.load();
+    delivered = callback->stats().calls();
   });
   SpinUntil([] {
     const auto threads = ReadInFlight();
@@ -184,7 +184,7 @@ TEST_F(CudaTapHandlerTest, OrderedCallWaitsForRecordsThatAreUnderWay) {
       return each.activity == Activity::kWaitingForTaps && each.run_id == 5;
     });
   });
-  EXPECT_EQ(callback->stats().calls.load(), 0U);
+  EXPECT_EQ(callback->stats().calls(), 0U);
   fake()->release();
   caller.join();
   EXPECT_EQ(delivered, 1U);
@@ -198,21 +198,21 @@ TEST_F(CudaTapHandlerTest, ParkedThreadStartsWithTheNextRecordAndItsMemoryIsLent
   for (uint64_t i = 1; i < 4; ++i) {
     ASSERT_THAT(site->Execute(frame), IsOk());
     Barrier();
-    EXPECT_EQ(callback->stats().calls.load(), i);
+    EXPECT_EQ(callback->stats().calls(), i);
     Delivery::Get().Park();
     EXPECT_EQ(Delivery::Get().RunningThreads(), 0);
     EXPECT_EQ(Live(kSoftwareGpuPinnedMemory), 1);
   }
   fake()->hold();
   ASSERT_THAT(site->Execute(frame), IsOk());
-  Delivery::Get().Park();  // something is under way: its memory stays, and its thread goes on
+  Delivery::Get().Park();  // Records are on their way, so the memory is kept and the thread goes on.
   EXPECT_EQ(Live(kSoftwareGpuPinnedMemory), 1);
   fake()->release();
   Barrier();
-  EXPECT_EQ(callback->stats().calls.load(), 4U);
+  EXPECT_EQ(callback->stats().calls(), 4U);
 }
 
-// Every record arrives, whichever of programs, drainer, barrier and park is first at the places where they meet.
+// Every record arrives, in whatever order programs, drainer, barrier and park run.
 TEST_F(CudaTapHandlerTest, ManyProgramsAtOnce) {
   constexpr int kThreads = 4;
   constexpr int kRecords = 500;
@@ -237,7 +237,7 @@ TEST_F(CudaTapHandlerTest, ManyProgramsAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   Barrier();
-  EXPECT_EQ(callback->stats().calls.load(), static_cast<uint64_t>(kThreads * kRecords));
+  EXPECT_EQ(callback->stats().calls(), static_cast<uint64_t>(kThreads * kRecords));
 }
 
 }  // namespace

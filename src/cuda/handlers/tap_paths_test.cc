@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a tap's data goes from a device to the host: the leaves of a tree in one launch, a large record by a stream of
-// our own. Counted are the driver's calls of the thread that launches.
+// Tests of the ways that a tap's data goes from a device to the host: the leaves of a tree in one launch, a large
+// record on a stream of Callout's own. The tests count the driver calls of the launching thread.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ class CudaTapPathsTest : public CudaTapTest {
     CudaTapTest::TearDown();
   }
 
-  /// What the thread calls in `act` with the context current, as in XLA's threads, and how often.
+  /// Counts the thread's calls in `act`, with the context current as in XLA's threads.
   template <typename Act>
   std::map<std::string, int> CallsIn(Act&& act) {
     const cuda::ContextScope current(device());
@@ -55,7 +55,7 @@ class CudaTapPathsTest : public CudaTapTest {
     return site;
   }
 
-  /// A tap of one array of bytes, whose sums end up in `sums`.
+  /// Makes a tap of one array of bytes, whose sums are appended to `sums`.
   std::unique_ptr<FakeSite> SumOf(FrameBuilder& frame, size_t bytes, uint8_t value, std::vector<uint64_t>& sums) {
     callback_ = Bind();
     callback_->on_deliver = [&sums](const Record& record) {
@@ -84,7 +84,7 @@ TEST_F(CudaTapPathsTest, ManyLeavesAreOneLaunch) {
   std::string names;
   std::vector<std::vector<uint8_t>> expected;
   for (size_t i = 0; i < 100; ++i) {
-    expected.emplace_back(i == 7 ? 0 : i * i + 1);  // of any length, one of them empty
+    expected.emplace_back(i == 7 ? 0 : i * i + 1);  // Arrays of various lengths, one of them empty.
     std::iota(expected.back().begin(), expected.back().end(), static_cast<uint8_t>(i));
     names += (i == 0 ? "" : "\n") + std::to_string(i);
     if (expected.back().empty()) {
@@ -171,7 +171,7 @@ TEST_F(CudaTapPathsTest, LargeRecordsLeaveTheProgramsStreamAtOnce) {
   EXPECT_THAT(sums, Each(3 * kMegabyte));
 }
 
-// The copy on the device is in the program's order; from there on the program may do what it likes.
+// The copy on the device is in the program's order; afterwards the program may change its buffers.
 TEST_F(CudaTapPathsTest, TheProgramMayOverwriteWhatALargeTapSent) {
   std::vector<uint64_t> sums;
   FrameBuilder frame = Frame();
@@ -261,7 +261,7 @@ TEST_F(CudaTapPathsTest, ADeviceWithoutMemoryToSpareCopiesOnTheProgramsStream) {
   EXPECT_THAT(sums, ElementsAre(2));
 }
 
-// Each call of the side's path fails once; what came before is awaited, and the next record arrives.
+// Makes each driver call of the side stream's path fail once. Queued work is awaited, and the next record arrives.
 TEST_F(CudaTapPathsTest, AFailureOnTheWayIsTheTaps) {
   std::vector<uint64_t> sums;
   FrameBuilder frame = Frame();
@@ -273,7 +273,7 @@ TEST_F(CudaTapPathsTest, AFailureOnTheWayIsTheTaps) {
     const Status status = site->Execute(frame);
     EXPECT_EQ(fake()->calls("cuStreamSynchronize"), waits + 2) << "its program's stream, and the other";
     EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument, call));
-    Barrier();  // the next one has room by the side
+    Barrier();  // The next record finds room in the stage.
     ASSERT_THAT(site->Execute(frame), IsOk()) << call;
     Barrier();
   }
@@ -285,7 +285,7 @@ TEST_F(CudaTapPathsTest, WhatThereIsNoMemoryForIsAskedForOnce) {
   callback_ = Bind();
   FrameBuilder small = Frame();
   small.Arg(OnDevice({}, {1.0F}));
-  const auto first = Prepared(small);  // has the ring
+  const auto first = Prepared(small);  // Makes the ring.
   FrameBuilder frame = Frame();
   frame.Arg(BytesOnDevice(9 * kMegabyte, 1));
   const auto site = NewTap(frame);
@@ -389,7 +389,7 @@ TEST_F(CudaTapPathsTest, ManyProgramsSendLargeRecordsAtOnce) {
   for (std::thread& program : programs) program.join();
   Barrier();
   EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(callback_->stats().calls.load(), 4U * kRuns);
+  EXPECT_EQ(callback_->stats().calls(), 4U * kRuns);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a device says that a tap's data has arrived: on a driver whose streams cannot write, and on devices that refuse
-// to.
+// Tests how a device announces that a tap's data has arrived, on a driver without writes of streams, and on devices
+// that refuse them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 
 class CudaTapPublicationTest : public CudaTapTest {
  protected:
-  /// The values that arrive of `count` taps.
+  /// Returns the values that arrive from `count` taps.
   std::vector<float> Taps(int count) {
     const auto callback = Bind();
     std::vector<float> values;
@@ -42,7 +42,7 @@ TEST_F(CudaTapPublicationTest, IsAHostFunctionWhereTheDeviceRefuses) {
   EXPECT_EQ(fake()->calls("cuLaunchHostFunc"), 3);
 }
 
-// The driver's table is the process's: here a table without the function.
+// The process has one table of driver functions; the test removes a function from it.
 TEST_F(CudaTapPublicationTest, IsAHostFunctionWhereTheDriverHasNoWrite) {
   const_cast<cuda::Driver&>(device().driver()).StreamWriteValue32 = nullptr;
   EXPECT_THAT(Taps(3), ElementsAre(6, 6, 6));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Taps on CUDA where there is no room: in the ring of the device, or in the queue behind it.
+// Tests of taps on CUDA without room: in the device's ring, or in the queue after it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr size_t kLarge = 3 << 20;  // two of these fit a ring, a third does not
+constexpr size_t kLarge = 3 << 20;  // Two records of this size fit in a ring.
 
 class CudaTapRoomTest : public CudaTapTest {
  protected:
@@ -35,8 +35,7 @@ class CudaTapRoomTest : public CudaTapTest {
     return frame;
   }
 
-  /// Two large records are under way in the ring of the native worker, until release(). Nothing can be put on the
-  /// device until then.
+  /// Puts two large records on their way into the ring of the native worker, and holds the device until release().
   void FillRing() {
     filler_ = Bind("test.filler");
     FrameBuilder frame = LargeFrame("test.filler", OverflowPolicy::kBlock);
@@ -45,7 +44,7 @@ class CudaTapRoomTest : public CudaTapTest {
     for (int i = 0; i < 2; ++i) ASSERT_THAT(site->Execute(frame), IsOk());
   }
 
-  /// One record is being delivered and fills the native queue until `blocking_` is opened.
+  /// Fills the native queue with one record, whose delivery blocks until `blocking_` is opened.
   void FillQueue() {
     ASSERT_THAT(Delivery::Get().Configure({.queue_bytes = kMinQueueBytes}), IsOk());
     EXPECT_EQ(Registry::Get().Bind("test.blocking", blocking_), "py:test.blocking");
@@ -54,7 +53,7 @@ class CudaTapRoomTest : public CudaTapTest {
     blocking_->WaitUntilEntered(1);
   }
 
-  /// The same, and two records have arrived that it has no room for.
+  /// Fills the native queue, and lets two records arrive that it has no room for.
   void FillQueueAndRing() {
     FillQueue();
     FillRing();
@@ -62,7 +61,7 @@ class CudaTapRoomTest : public CudaTapTest {
     RunStream();
   }
 
-  /// A tap that finds a full ring and an empty queue.
+  /// Runs a tap that finds a full ring and an empty queue.
   void RunAheadOfTheDevice(OverflowPolicy policy) {
     const auto callback = Bind();
     FrameBuilder frame = LargeFrame("test.tap", policy);
@@ -73,7 +72,7 @@ class CudaTapRoomTest : public CudaTapTest {
     fake()->release();
     program.join();
     Barrier();
-    EXPECT_EQ(callback->stats().calls.load(), 1U);
+    EXPECT_EQ(callback->stats().calls(), 1U);
     EXPECT_EQ(callback->stats().drops.load(), 0U);
   }
 
@@ -81,7 +80,7 @@ class CudaTapRoomTest : public CudaTapTest {
     SpinUntil([] { return UnderWay().blocked > 0; });
   }
 
-  /// The drainer has looked at everything that has arrived.
+  /// Waits until everything has arrived.
   void RunStream() { EXPECT_THAT(Synchronize(device(), stream()), IsOk()); }
 
   std::shared_ptr<FakeCallback> filler_;
@@ -99,11 +98,11 @@ TEST_F(CudaTapRoomTest, FullRingHoldsTheProgramUp) {
   fake()->release();
   program.join();
   Barrier();
-  EXPECT_EQ(callback->stats().calls.load(), 1U);
-  EXPECT_EQ(filler_->stats().calls.load(), 2U);
+  EXPECT_EQ(callback->stats().calls(), 1U);
+  EXPECT_EQ(filler_->stats().calls(), 2U);
 }
 
-// The queue is empty: there is no reason to lose a record, nor to fail.
+// The queue is empty, so there is no reason to lose a record or to fail.
 TEST_F(CudaTapRoomTest, DropNewestLosesNothingBecauseTheProgramIsFarAheadOfTheDevice) {
   RunAheadOfTheDevice(OverflowPolicy::kDropNewest);
 }
@@ -123,11 +122,11 @@ TEST_F(CudaTapRoomTest, RingThatIsFullBecauseTheQueueIsFullDropsAndCounts) {
   EXPECT_EQ(callback->stats().drops.load(), 1U);
   blocking_->Open();
   Barrier();
-  uint32_t unsent = 0;
-  callback->on_deliver = [&](const Record& record) { return unsent = record.unsent, OkStatus(); };
+  uint32_t skipped = 0;
+  callback->on_deliver = [&](const Record& record) { return skipped = record.skipped, OkStatus(); };
   ASSERT_THAT(site->Execute(frame), IsOk());
   Barrier();
-  EXPECT_EQ(unsent, 1U);
+  EXPECT_EQ(skipped, 1U);
 }
 
 TEST_F(CudaTapRoomTest, RingThatIsFullBecauseTheQueueIsFullFailsTheProgramThatWantsThat) {
@@ -143,7 +142,7 @@ TEST_F(CudaTapRoomTest, RingThatIsFullBecauseTheQueueIsFullFailsTheProgramThatWa
   blocking_->Open();
 }
 
-// A program that waits for the device learns that this did not help.
+// A program that waits for the device stops waiting when the queue turns out to be full.
 TEST_F(CudaTapRoomTest, QueueThatTurnsOutToBeFullEndsTheWaitForTheDevice) {
   FillQueue();
   const auto callback = Bind();
@@ -161,10 +160,10 @@ TEST_F(CudaTapRoomTest, QueueThatTurnsOutToBeFullEndsTheWaitForTheDevice) {
 TEST_F(CudaTapRoomTest, PinnedMemoryOfLargeRecordsIsBounded) {
   ASSERT_THAT(Delivery::Get().Configure({.queue_bytes = kMinQueueBytes}), IsOk());
   const auto callback = Bind();
-  // Larger than the bound: taken while there is no other. The next one waits for it.
+  // This record is larger than the bound, and is taken because there is no other. The next record waits for the first.
   FrameBuilder larger = LargeFrame("test.tap", OverflowPolicy::kDropNewest, kMinQueueBytes + 1);
   FrameBuilder frame = LargeFrame("test.tap", OverflowPolicy::kDropNewest, 5 << 20);
-  FrameBuilder small = LargeFrame("test.tap", OverflowPolicy::kBlock, 8);  // it has room in the ring
+  FrameBuilder small = LargeFrame("test.tap", OverflowPolicy::kBlock, 8);  // Fits in the ring.
   fake()->hold();
   ASSERT_THAT(NewTap(larger)->Execute(larger), IsOk());
   const auto site = NewTap(frame);
@@ -175,7 +174,7 @@ TEST_F(CudaTapRoomTest, PinnedMemoryOfLargeRecordsIsBounded) {
   fake()->release();
   program.join();
   Barrier();
-  EXPECT_EQ(callback->stats().calls.load(), 3U);
+  EXPECT_EQ(callback->stats().calls(), 3U);
 }
 
 // A tap's function that runs a program with taps cannot wait for itself.
@@ -193,7 +192,7 @@ TEST_F(CudaTapRoomTest, DeliveryThreadNeverWaitsForRoom) {
   FrameBuilder outer = Frame();
   outer.Arg(OnDevice({}, {1.0F}));
   ASSERT_THAT(NewTap(outer)->Execute(outer), IsOk());
-  SpinUntil([&] { return inner->stats().calls.load() == 4; });
+  SpinUntil([&] { return inner->stats().calls() == 4; });
   EXPECT_EQ(UnderWay().blocked, 0U);
 }
 
@@ -206,12 +205,12 @@ TEST_F(CudaTapRoomTest, FullQueueFillsTheRingAndThatHoldsTheProgramUp) {
     for (int i = 0; i < 5; ++i) EXPECT_THAT(site->Execute(frame), IsOk());
   });
   WaitUntilBlocked();
-  RunStream();  // everything has arrived, and none of it fits the queue
+  RunStream();  // Everything has arrived, and nothing fits in the queue.
   EXPECT_EQ(UnderWay().records, 2U);
   blocking_->Open();
   program.join();
   Barrier();
-  EXPECT_EQ(callback->stats().calls.load(), 5U);
+  EXPECT_EQ(callback->stats().calls(), 5U);
   EXPECT_EQ(callback->stats().drops.load(), 0U);
 }
 
@@ -224,7 +223,7 @@ TEST_F(CudaTapRoomTest, FullQueueDropsWhatArrives) {
   SpinUntil([&] { return callback->stats().drops.load() == 1; });
   blocking_->Open();
   Barrier();
-  EXPECT_EQ(callback->stats().calls.load(), 0U);
+  EXPECT_EQ(callback->stats().calls(), 0U);
 }
 
 TEST_F(CudaTapRoomTest, FullQueueFailsTheNextTapOfTheDevice) {
@@ -255,7 +254,7 @@ TEST_F(CudaTapRoomTest, FullQueueFailsTheBarrierIfNoTapFollows) {
   Barrier();
   const DeliveryErrorReport report = Delivery::Get().TakeErrors();
   EXPECT_EQ(report.count, 1U);
-  EXPECT_THAT(report.last, HasSubstr("'test.tap' failed on device 0: the tap queue is full"));
+  EXPECT_THAT(report.last.message(), HasSubstr("'test.tap' failed on device 0: the tap queue is full"));
 }
 
 TEST_F(CudaTapRoomTest, FullQueueOfOneWorkerHoldsUpNoOther) {
@@ -266,8 +265,8 @@ TEST_F(CudaTapRoomTest, FullQueueOfOneWorkerHoldsUpNoOther) {
   const auto python = Bind("test.python", Worker::kPython);
   FrameBuilder frame = LargeFrame("test.python", OverflowPolicy::kBlock);
   ASSERT_THAT(NewTap(frame)->Execute(frame), IsOk());
-  SpinUntil([&] { return python->stats().calls.load() == 1; });
-  EXPECT_EQ(native->stats().calls.load(), 0U);
+  SpinUntil([&] { return python->stats().calls() == 1; });
+  EXPECT_EQ(native->stats().calls(), 0U);
   blocking_->Open();
 }
 

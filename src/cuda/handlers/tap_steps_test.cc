@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which steps records of taps on CUDA are of. A program runs ahead of its device: what it leaves out meanwhile lies
-// behind the records that are under way, not before them.
+// Tests of the steps of records on CUDA. A program runs ahead of its device: records that it skips meanwhile count
+// after the records that are on their way, not before them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,12 +18,13 @@ using ::testing::ElementsAre;
 
 class CudaTapStepsTest : public CudaTapTest {
  protected:
-  /// Adds the step of each record to steps_: how often its tap was reached on the record's device before.
+  /// Binds a callback that appends the step of each record to steps_: how often its tap was reached on the record's
+  /// device before.
   std::shared_ptr<FakeCallback> BindCounter() {
     auto callback = Bind();
     callback->on_deliver = [this](const Record& record) {
       int64_t& next = next_[record.device_ordinal];
-      steps_.push_back(next + record.unsent);
+      steps_.push_back(next + record.skipped);
       next = steps_.back() + 1;
       return OkStatus();
     };
@@ -82,7 +83,7 @@ TEST_F(CudaTapStepsTest, RecordThatCannotBeQueuedIsAStepInItsPlace) {
   EXPECT_THAT(steps_, ElementsAre(0, 4, 6));
 }
 
-// Dropped when it has arrived, and the program is past it.
+// The record is dropped when it has arrived, after the program has gone on.
 TEST_F(CudaTapStepsTest, RecordThatTheQueueDoesNotTakeIsAStepInItsPlace) {
   constexpr size_t kDropped = 1 << 20;
   ASSERT_THAT(Delivery::Get().Configure({.queue_bytes = kMinQueueBytes}), IsOk());

@@ -17,7 +17,7 @@ void* Handler(XLA_FFI_Error* (*handler)(XLA_FFI_CallFrame*) noexcept) { return r
 
 std::span<const Target> Targets() {
   static const Target targets[] = {
-      // On a CPU a buffer callback and a call get the same memory.
+      // On a CPU, a buffer callback and a call get the same memory.
       {.name = "callout.v1.buffer",
        .platform = "cpu",
        .instantiate = Handler(&callout_v1_call_instantiate),
@@ -65,6 +65,15 @@ std::span<const Target> Targets() {
        .instantiate = Handler(&callout_v1_image_instantiate),
        .initialize = Handler(&callout_v1_image_initialize),
        .execute = Handler(&callout_v1_image_sync_execute)},
+      {.name = "callout.v1.read",
+       .platform = "cpu",
+       .instantiate = Handler(&callout_v1_read_instantiate),
+       .execute = Handler(&callout_v1_read_execute)},
+      {.name = "callout.v1.read",
+       .platform = "cuda",
+       .instantiate = Handler(&callout_v1_cuda_read_instantiate),
+       .initialize = Handler(&callout_v1_cuda_read_initialize),
+       .execute = Handler(&callout_v1_cuda_read_execute)},
       {.name = "callout.v1.tap",
        .platform = "cpu",
        .instantiate = Handler(&callout_v1_tap_instantiate),
@@ -113,7 +122,7 @@ Result<const XLA_FFI_Api*> RegisterTargetsWithRuntime() {
     const std::string_view ours = jax.takes_device_memory ? "callout.v1.buffer" : "callout.v1.call";
     const auto found = std::ranges::find_if(
         Targets(), [&](const Target& target) { return target.name == ours && target.platform == jax.platform; });
-    // Refused where the process has JAX's own: those stay.
+    // Registration fails if the process has JAX's own handlers, which stay.
     if (found != Targets().end()) (void)RegisterHandlers(api, jax.name, jax.platform, HandlersOf(*found));
   }
   return api;

@@ -21,7 +21,8 @@ TEST(TargetsTest, NamesAreFrozen) {
                          "callout.v1.buffer cpu", "callout.v1.buffer cuda", "callout.v1.buffer_capturable cuda",
                          "callout.v1.call cpu", "callout.v1.call cuda", "callout.v1.check cpu", "callout.v1.check cuda",
                          "callout.v1.gathered_call cpu", "callout.v1.gathered_tap cpu", "callout.v1.image cuda",
-                         "callout.v1.image_sync cuda", "callout.v1.tap cpu", "callout.v1.tap cuda"));
+                         "callout.v1.image_sync cuda", "callout.v1.read cpu", "callout.v1.read cuda",
+                         "callout.v1.tap cpu", "callout.v1.tap cuda"));
 }
 
 using Handler = XLA_FFI_Error* (*)(XLA_FFI_CallFrame*) noexcept;
@@ -55,6 +56,9 @@ TEST(TargetsTest, HandlersAreThoseOfTheName) {
                  &callout_v1_image_execute);
   ExpectHandlers("callout.v1.image_sync", "cuda", &callout_v1_image_instantiate, &callout_v1_image_initialize,
                  &callout_v1_image_sync_execute);
+  ExpectHandlers("callout.v1.read", "cpu", &callout_v1_read_instantiate, nullptr, &callout_v1_read_execute);
+  ExpectHandlers("callout.v1.read", "cuda", &callout_v1_cuda_read_instantiate, &callout_v1_cuda_read_initialize,
+                 &callout_v1_cuda_read_execute);
   ExpectHandlers("callout.v1.tap", "cpu", &callout_v1_tap_instantiate, nullptr, &callout_v1_tap_execute);
   ExpectHandlers("callout.v1.tap", "cuda", &callout_v1_tap_instantiate, &callout_v1_cuda_tap_initialize,
                  &callout_v1_cuda_tap_execute);

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/base/small_buffer.h"
 #include "core/base/thread_annotations.h"
 #include "core/encoding/checksums.h"
@@ -35,29 +36,29 @@ Status ImageCall::Check() const {
   size_t total = 0;
   for (const size_t size : parameter_bytes) total += size;
   if (total != parameter_block.size()) {
-    return wrong("its parameters have " + std::to_string(total) + " bytes, attribute 'parameter_block' has " +
-                 std::to_string(parameter_block.size()));
+    return wrong(
+        Cat("its parameters have ", total, " bytes, attribute 'parameter_block' has ", parameter_block.size()));
   }
   for (const AddressSlot& slot : addresses) {
     if (parameter_block.size() < sizeof(uint64_t) || slot.position > parameter_block.size() - sizeof(uint64_t)) {
-      return wrong("an address is to go behind the end of its parameters, to byte " + std::to_string(slot.position) +
-                   " of " + std::to_string(parameter_block.size()));
+      return wrong(Cat("an address is to go behind the end of its parameters, to byte ", slot.position, " of ",
+                       parameter_block.size()));
     }
   }
   for (const TensorMapSlot& slot : tensor_maps) {
     if (parameter_block.size() < sizeof(cuda::CUtensorMap) ||
         slot.position > parameter_block.size() - sizeof(cuda::CUtensorMap)) {
-      return wrong("a tensor map is to go behind the end of its parameters, to byte " + std::to_string(slot.position) +
-                   " of " + std::to_string(parameter_block.size()));
+      return wrong(Cat("a tensor map is to go behind the end of its parameters, to byte ", slot.position, " of ",
+                       parameter_block.size()));
     }
     if (slot.shape.rank < 1 || slot.shape.rank > cuda::TensorMapShape::kMostAxes) {
-      return wrong("a tensor map has 1 to 5 axes, got " + std::to_string(slot.shape.rank));
+      return wrong(Cat("a tensor map has 1 to 5 axes, got ", slot.shape.rank));
     }
   }
   return OkStatus();
 }
 
-// CUDA C++ Programming Guide, Thread Block Clusters.
+// The rules are those of the CUDA C++ Programming Guide, Thread Block Clusters.
 Status ImageCall::CheckCluster() const {
   if (shape.cluster[0] == 0) return OkStatus();
   const auto wrong = [this](const std::string& what) {
@@ -66,8 +67,8 @@ Status ImageCall::CheckCluster() const {
   if (fills_device) return wrong("a grid that fills the device has no clusters");
   for (size_t axis = 0; axis < 3; ++axis) {
     if (shape.grid[axis] % shape.cluster[axis] == 0) continue;
-    return wrong(std::string("grid.") + "xyz"[axis] + " is " + std::to_string(shape.grid[axis]) +
-                 ", and no multiple of the cluster's " + std::to_string(shape.cluster[axis]));
+    return wrong(Cat("grid.", "xyz"[axis], " is ", shape.grid[axis], ", and no multiple of the cluster's ",
+                     shape.cluster[axis]));
   }
   return OkStatus();
 }
@@ -128,13 +129,9 @@ using cuda::CUstream;
 
 std::atomic<int64_t> g_launches{0};
 
-std::string Sizes(const std::vector<size_t>& sizes) {
-  std::string text;
-  for (const size_t size : sizes) text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return "[" + text + "]";
-}
+std::string Sizes(const std::vector<size_t>& sizes) { return Cat("[", Join(sizes, ", "), "]"); }
 
-// The most that there is, if they are too many to count: a program may say any extents.
+// Returns the maximum if the product overflows: a program may have any extents.
 uint64_t CountOf(const unsigned int (&extents)[3]) {
   uint64_t count = extents[0];
   for (const unsigned int extent : {extents[1], extents[2]}) {
@@ -146,7 +143,7 @@ uint64_t CountOf(const unsigned int (&extents)[3]) {
 }  // namespace
 
 std::string LoadedKernel::Where() const {
-  return "callout: kernel '" + call_.name + "' on device " + std::to_string(device_->ordinal());
+  return Cat("callout: kernel '", call_.name, "' on device ", device_->ordinal());
 }
 
 Result<std::unique_ptr<const LoadedKernel>> LoadedKernel::Load(const ImageCall& call, const cuda::Driver& driver,
@@ -166,8 +163,8 @@ Status LoadedKernel::Resolve() {
   if (!call_.faults.has_value()) return OkStatus();
   CALLOUT_ASSIGN_OR_RETURN(fault_code_, FindGlobal(call_.faults->symbol));
   if (fault_code_.bytes == sizeof(int32_t)) return OkStatus();
-  return InvalidArgument(Where() + ": its global '" + call_.faults->symbol + "' has " +
-                         std::to_string(fault_code_.bytes) + " bytes, expected 4");
+  return InvalidArgument(
+      Cat(Where(), ": its global '", call_.faults->symbol, "' has ", fault_code_.bytes, " bytes, expected 4"));
 }
 
 Status LoadedKernel::FindCode() {
@@ -182,7 +179,8 @@ Status LoadedKernel::FindCode() {
 Status LoadedKernel::CheckParameters() const {
   const Result<std::vector<cuda::Parameter>> found = Parameters(*device_, function_, call_.symbol);
   if (!found.ok()) {
-    // Before CUDA 12.4 nobody tells; whoever traced the program has compared them with the image.
+    // Before CUDA 12.4 the driver does not report the parameters; they were compared with the image when the program
+    // was traced.
     if (found.status().code() == StatusCode::kUnimplemented) return OkStatus();
     return found.status();
   }
@@ -202,8 +200,8 @@ Status LoadedKernel::CheckLaunch() {
       "cuFuncGetAttribute", "'" + call_.symbol + "'"));
   const uint64_t threads = CountOf(shape.block);
   if (threads > static_cast<uint64_t>(most)) {
-    return InvalidArgument(Where() + ": blocks of " + std::to_string(threads) +
-                           " threads, but with its registers it can have " + std::to_string(most) + " at most");
+    return InvalidArgument(
+        Cat(Where(), ": blocks of ", threads, " threads, but with its registers it can have ", most, " at most"));
   }
   if (shape.shared_bytes > 0) {
     CALLOUT_RETURN_IF_ERROR(
@@ -211,12 +209,12 @@ Status LoadedKernel::CheckLaunch() {
   }
   CALLOUT_ASSIGN_OR_RETURN(const int64_t compiled, CompiledCluster(*device_, function_, call_.symbol));
   if (compiled > 1 && call_.fills_device) {
-    return InvalidArgument(Where() +
-                           ": a grid that fills the device has no clusters, and the kernel was compiled for " +
-                           "clusters of " + std::to_string(compiled) + " blocks");
+    return InvalidArgument(Cat(Where(),
+                               ": a grid that fills the device has no clusters, and the kernel was compiled for ",
+                               "clusters of ", compiled, " blocks"));
   }
-  const uint64_t told = CountOf(shape.cluster);
-  const uint64_t blocks = told != 0 ? told : static_cast<uint64_t>(compiled);
+  const uint64_t requested = CountOf(shape.cluster);
+  const uint64_t blocks = requested != 0 ? requested : static_cast<uint64_t>(compiled);
   if (blocks != 0) CALLOUT_RETURN_IF_ERROR(CheckCluster(blocks));
   return shape.cooperative || call_.fills_device ? CheckCooperation(threads) : OkStatus();
 }
@@ -227,7 +225,7 @@ Status LoadedKernel::CheckCluster(uint64_t blocks) const {
     return FailedPrecondition(Where() +
                               ": the device has no clusters of blocks, which came with compute capability 9.0");
   }
-  constexpr uint64_t kPortable = 8;  // CUDA C++ Programming Guide, Thread Block Clusters
+  constexpr uint64_t kPortable = 8;  // CUDA C++ Programming Guide, Thread Block Clusters.
   return blocks <= kPortable ? OkStatus() : PermitLargeClusters(*device_, function_, call_.symbol);
 }
 
@@ -245,15 +243,15 @@ Status LoadedKernel::CheckCooperation(uint64_t threads) {
     return FailedPrecondition(Where() +
                               ": the device has no cooperative launches of such blocks, which the kernel needs");
   }
-  return InvalidArgument(Where() + ": a cooperative launch of " + std::to_string(blocks) + " blocks, but of " +
-                         std::to_string(threads) + " threads and " + std::to_string(shape.shared_bytes) +
-                         " bytes of shared memory each, " + std::to_string(at_once) + " run at once at most");
+  return InvalidArgument(Cat(Where(), ": a cooperative launch of ", blocks, " blocks, but of ", threads,
+                             " threads and ", shape.shared_bytes, " bytes of shared memory each, ", at_once,
+                             " run at once at most"));
 }
 
 Status LoadedKernel::PutOperands(std::span<const CUdeviceptr> operands, char* block) const {
   const auto none = [&](size_t operand) {
-    return InvalidArgument(Where() + ": a parameter is the address of operand " + std::to_string(operand) +
-                           ", the call has " + std::to_string(operands.size()));
+    return InvalidArgument(
+        Cat(Where(), ": a parameter is the address of operand ", operand, ", the call has ", operands.size()));
   };
   for (const AddressSlot& slot : call_.addresses) {
     if (slot.operand >= operands.size()) return none(slot.operand);
@@ -315,11 +313,11 @@ Status LoadedKernel::FaultStatus(int32_t code, CUstream stream) const {
     if (faults.place[i].empty()) continue;
     CALLOUT_ASSIGN_OR_RETURN(const Global place_of, FindGlobal(faults.place[i]));
     CALLOUT_ASSIGN_OR_RETURN(const int32_t at, Read(place_of, stream));
-    place += (i == 0 ? " in thread (" : i == 3 ? ") of block (" : ", ") + std::to_string(at);
+    place += Cat(i == 0 ? " in thread (" : i == 3 ? ") of block (" : ", ", at);
   }
   if (!place.empty()) place += ")";
   const auto known = faults.text.find(code);
-  const std::string what = known != faults.text.end() ? known->second : "exception " + std::to_string(code);
+  const std::string what = known != faults.text.end() ? known->second : Cat("exception ", code);
   return InternalError(Where() + " raised" + place + ": " + what);
 }
 

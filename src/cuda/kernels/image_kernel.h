@@ -20,22 +20,22 @@
 
 namespace callout::internal {
 
-/// Where a kernel that was compiled for debugging says that a thread raised. All names are globals of its image.
+/// Names the globals in which a kernel that was compiled for debugging reports the exception of a thread.
 struct Faults {
-  std::string symbol;                   ///< An s32: 0, or the code of what was raised.
-  std::array<std::string, 6> place;     ///< Of the thread's x, y, z and the block's, as s32; "" where there is none.
-  std::map<int32_t, std::string> text;  ///< What each code means.
+  std::string symbol;                   ///< An s32: 0, or the code of the exception.
+  std::array<std::string, 6> place;     ///< The x, y, z of the thread and of the block, each an s32; "" if absent.
+  std::map<int32_t, std::string> text;  ///< The meaning of each code.
 };
 
-/// Eight bytes of the parameters that are the address of a buffer.
+/// Eight bytes of the parameters that hold the address of a buffer.
 struct AddressSlot {
-  size_t position;  ///< In ImageCall::parameter_block.
-  size_t operand;   ///< Arguments first, then results.
+  size_t position;  ///< An offset in ImageCall::parameter_block.
+  size_t operand;   ///< Counts arguments first, then results.
 };
 
-/// A parameter by which the kernel copies boxes of a buffer.
+/// A parameter with which the kernel copies boxes of a buffer.
 struct TensorMapSlot {
-  size_t position;  ///< In ImageCall::parameter_block.
+  size_t position;  ///< An offset in ImageCall::parameter_block.
   size_t operand;
   cuda::TensorMapShape shape;
 };
@@ -45,54 +45,57 @@ struct ImageCall {
   std::string bytes;  ///< A cubin, a fat binary, or PTX.
   std::string symbol;
   cuda::LaunchShape shape;
-  bool fills_device = false;            ///< As many blocks along x as the device runs at once, instead of the shape's.
+  bool fills_device = false;            ///< Launches as many blocks along x as run at the same time, not the shape's.
   std::vector<size_t> parameter_bytes;  ///< The size of each parameter.
   std::string parameter_block;          ///< All parameters, one after another.
   std::vector<AddressSlot> addresses;
   std::vector<TensorMapSlot> tensor_maps;
   std::optional<Faults> faults;
 
-  /// InvalidArgument if the parts do not fit each other.
+  /// InvalidArgument if the parts contradict each other.
   CALLOUT_EXPORT Status Check() const;
 
  private:
   Status CheckCluster() const;
 };
 
-/// A loaded image. It is unloaded with the last program that uses it.
+/// A loaded image. The last program that uses it unloads it.
 struct ImageLibrary {
   cuda::Library library;
 };
 
-/// The library of `bytes`, loaded by the first who asks while nobody else holds it. `name` is for errors. Thread-safe.
+/// Returns the library of `bytes`, which is loaded if nobody holds it. `name` is for errors. Thread-safe.
 CALLOUT_EXPORT Result<std::shared_ptr<const ImageLibrary>> LoadImage(const cuda::Driver& driver,
                                                                      const std::string& bytes, const std::string& name);
 
-/// Notes that this process made the image itself, so that programs may carry it where embedded code is refused.
+/// Notes that this process made the image itself, so that programs may carry it even if embedded code is refused.
 /// Thread-safe.
 CALLOUT_EXPORT void ExpectImage(const std::string& bytes);
 
-/// Returns true for the bytes of an image that ExpectImage has noted. Thread-safe.
+/// Returns whether ExpectImage has noted an image with these bytes. Thread-safe.
 CALLOUT_EXPORT bool IsExpectedImage(const std::string& bytes);
 
-/// Images that were loaded since the start. Thread-safe.
+/// Returns the number of images that were loaded since the start. Thread-safe.
 CALLOUT_EXPORT int64_t ImagesLoaded();
 
 /// A kernel on one device. Thread-safe. GIL not needed.
 class LoadedKernel {
  public:
-  /// Finds the kernel in its image, and compares its parameters with `call`'s. All of these outlive it.
+  /// Finds the kernel in its image, and compares its parameters with `call`'s. Borrowed: all arguments must outlive the
+  /// result.
   static Result<std::unique_ptr<const LoadedKernel>> Load(const ImageCall& call, const cuda::Driver& driver,
                                                           const cuda::Library& library, int ordinal);
 
   const cuda::Device& device() const { return *device_; }
 
-  /// Queues one launch on `stream`, or records it, with the addresses of the operands. The device's context is current.
+  /// Queues a launch on `stream`, or captures it, with the addresses of the operands. Requires that the device's
+  /// context is current.
   Status Launch(cuda::CUstream stream, std::span<const cuda::CUdeviceptr> operands) const;
 
-  /// Queues that no fault was seen. For calls with faults.
+  /// Queues a write that clears the fault. Requires a call with faults.
   Status ClearFaults(cuda::CUstream stream) const;
-  /// Blocks until everything on `stream` has run. The error that a thread raised since ClearFaults, or that came up.
+  /// Blocks until everything on `stream` has run. Returns the exception that a thread has raised since ClearFaults, or
+  /// another error of the stream.
   Status Wait(cuda::CUstream stream) const;
 
  private:
@@ -119,7 +122,7 @@ class LoadedKernel {
   const ImageCall& call_;
   const cuda::Library& library_;
   const std::unique_ptr<const cuda::Device> device_;
-  cuda::LaunchShape shape_;  // on this device
+  cuda::LaunchShape shape_;  // The shape on this device.
   cuda::CUfunction function_ = nullptr;
   Global fault_code_;
 };
@@ -127,23 +130,23 @@ class LoadedKernel {
 /// The kernel of a call site on all devices that run it. Thread-safe. GIL not needed.
 class ImageKernel {
  public:
-  /// `call` was checked.
+  /// Requires a `call` that Check accepts.
   explicit ImageKernel(ImageCall call) : call_(std::move(call)) {}
 
   const ImageCall& call() const { return call_; }
 
-  /// Loaded by the first call for a device, which must not come while a stream is captured. Borrowed: valid as long as
-  /// this.
+  /// Returns the kernel on a device. The first call for a device loads it, and must not come during a capture.
+  /// Borrowed: valid as long as this object.
   Result<const LoadedKernel*> On(int ordinal);
 
  private:
   const ImageCall call_;
   Mutex mutex_;
-  std::shared_ptr<const ImageLibrary> library_ CALLOUT_GUARDED_BY(mutex_);  // outlives the kernels below
+  std::shared_ptr<const ImageLibrary> library_ CALLOUT_GUARDED_BY(mutex_);  // Outlives the kernels.
   std::map<int, std::unique_ptr<const LoadedKernel>> loaded_ CALLOUT_GUARDED_BY(mutex_);
 };
 
-/// Launches that were queued or recorded since the start. Thread-safe.
+/// Returns the number of launches that were queued or captured since the start. Thread-safe.
 CALLOUT_EXPORT int64_t ImageLaunches();
 
 }  // namespace callout::internal

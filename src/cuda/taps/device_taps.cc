@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/taps/device_taps.h"
 
-#include <pthread.h>
-#include <sys/prctl.h>
 #include <algorithm>
 #include <exception>
 #include <system_error>
 #include <utility>
 
+#include "core/base/cat.h"
+#include "core/base/platform.h"
 #include "core/base/process_state.h"
 #include "core/callbacks/invoke.h"
 
@@ -16,7 +16,7 @@ namespace callout::internal {
 using std::chrono::steady_clock;
 
 DeviceTaps& DeviceTaps::Get() {
-  static DeviceTaps* const taps = new DeviceTaps(Delivery::Get());  // leaked, as what it delivers to
+  static DeviceTaps* const taps = new DeviceTaps(Delivery::Get());  // Leaked, like Delivery.
   return *taps;
 }
 
@@ -37,15 +37,15 @@ std::shared_ptr<TapDevice> DeviceTaps::Existing(int ordinal) const {
 }
 
 Result<std::shared_ptr<TapDevice>> DeviceTaps::On(int ordinal) {
-  if (ProcessIsForkedChild()) return ForkedChildError();  // CUDA does not work there
+  if (ProcessIsForkedChild()) return ForkedChildError();  // CUDA does not work in a forked child.
   if (auto device = Existing(ordinal)) return device;
-  // Not under the mutex, which whoever describes a hang takes: the driver may be what hangs.
+  // Does not hold `mutex_` here, which reports of hangs take, because the driver may hang.
   MutexLock making(making_mutex_);
   if (auto device = Existing(ordinal)) return device;
   CALLOUT_ASSIGN_OR_RETURN(auto device, TapDevice::New(delivery_, drainer_, ordinal, options_.ring_bytes));
   MutexLock lock(mutex_);
   devices_.emplace(ordinal, device);
-  devices_version_.fetch_add(1, std::memory_order_release);  // pairs with DrainOnce
+  devices_version_.fetch_add(1, std::memory_order_release);  // Pairs with DrainOnce.
   return device;
 }
 
@@ -60,7 +60,7 @@ Status DeviceTaps::Take(TapSite& site, const DeviceSending& sending) {
   }
   const auto device = On(ordinal);
   if (device.ok()) return (*device)->Take(site, sending);
-  return {device.status().code(), DescribeFailure(*site.callback, ordinal, device.status())};
+  return device.status().WithMessage(DescribeFailure(*site.callback, ordinal, device.status()));
 }
 
 std::vector<std::shared_ptr<TapDevice>> DeviceTaps::Devices() const {
@@ -82,19 +82,20 @@ std::vector<DeviceTaps::Goal> DeviceTaps::Goals(int32_t device_ordinal) const {
   return goals;
 }
 
-std::vector<std::string> DeviceTaps::HandOver(int32_t device_ordinal, steady_clock::time_point deadline) {
+std::vector<std::string> DeviceTaps::Flush(int32_t device_ordinal, steady_clock::time_point deadline) {
   std::vector<std::string> outstanding;
   if (ProcessIsForkedChild() || closed_.load(std::memory_order_acquire)) return outstanding;
   const std::vector<Goal> goals = Goals(device_ordinal);
   if (goals.empty()) return outstanding;
-  if (!running_.load(std::memory_order_seq_cst)) Start();  // there may have been no thread to be had
+  if (!running_.load(std::memory_order_seq_cst)) Start();  // Starting the thread may have failed earlier.
   const auto reached = [&] {
     return std::all_of(goals.begin(), goals.end(), [](const Goal& goal) { return goal.IsReached(); }) ||
            closed_.load(std::memory_order_acquire);
   };
   {
     MutexLock lock(mutex_);
-    waiters_.fetch_add(1, std::memory_order_seq_cst);  // before asking the goals: pairs with NotifyProgress
+    // Incremented before reading the goals: pairs with NotifyProgress.
+    waiters_.fetch_add(1, std::memory_order_seq_cst);
     while (!reached()) {
       wakeup_.Interrupt();
       if (deadline == steady_clock::time_point::max()) {
@@ -107,9 +108,8 @@ std::vector<std::string> DeviceTaps::HandOver(int32_t device_ordinal, steady_clo
   }
   for (const Goal& goal : goals) {
     if (goal.IsReached() || closed_.load(std::memory_order_acquire)) continue;
-    outstanding.push_back(std::to_string(goal.taken - goal.device->handed_over(goal.worker)) + " records of the " +
-                          WorkerName(goal.worker) + " queue on their way from device " +
-                          std::to_string(goal.device->ordinal()));
+    outstanding.push_back(Cat(goal.taken - goal.device->flushed(goal.worker), " records of the ",
+                              WorkerName(goal.worker), " queue on their way from device ", goal.device->ordinal()));
   }
   return outstanding;
 }
@@ -129,7 +129,7 @@ void DeviceTaps::Retire(std::unique_ptr<TapSite>& site) {
     retirements_.push_back({std::move(site), std::move(goals)});
     num_retirements_.store(retirements_.size(), std::memory_order_seq_cst);
   }
-  // The last goal may have been reached meanwhile, and no record may come any more.
+  // The last goal may have been reached meanwhile, with no later record to notice that.
   FinishRetirements();
 }
 
@@ -152,12 +152,14 @@ void DeviceTaps::FinishRetirements() {
 void DeviceTaps::Park() {
   if (ProcessIsForkedChild()) return;
   Stop();
-  // Whoever takes a slot now sees that it has to start the thread; a record that came before that is seen here.
+  // A program that takes a slot from now on starts the thread again; this load sees all earlier slots.
   if (drainer_.outstanding.load(std::memory_order_seq_cst) > 0) return StartOrLater();
-  std::vector<std::shared_ptr<TapDevice>> idle;  // freed without the lock: the driver may wait
+  // Destroyed without the lock, because the driver may wait.
+  std::vector<std::shared_ptr<TapDevice>> idle;
   MutexLock lock(mutex_);
   for (auto device = devices_.begin(); device != devices_.end();) {
-    // A program that is about to take a slot holds the device, too; nobody gets it while we hold the lock.
+    // A device is erased only without other references. A program that is about to take a slot has a reference, and no
+    // thread can take a new one while this thread holds mutex_.
     const auto here = device++;
     if (here->second.use_count() > 1) continue;
     idle.push_back(std::move(here->second));
@@ -168,13 +170,14 @@ void DeviceTaps::Park() {
 
 uint64_t DeviceTaps::Close() {
   if (ProcessIsForkedChild()) return 0;
-  // Whoever waits in HandOver sees this or is seen by NotifyProgress: Devices takes the waiters' lock in between.
+  // A waiter in Flush either sees this store, or NotifyProgress sees the waiter: Devices takes the waiters' lock in
+  // between.
   closed_.store(true, std::memory_order_release);
   uint64_t lost = 0;
   for (const auto& device : Devices()) lost += device->Close();
   Stop();
   NotifyProgress();
-  // Their memory stays as it is: the device may still write to it.
+  // The devices keep their memory, because they may still write to it.
   for (const UpstreamStats& stats : Statistics()) lost += stats.records;
   return lost;
 }
@@ -196,14 +199,14 @@ using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
 constexpr int kLooksWithoutPause = 100;
-constexpr microseconds kFirstNap{20};
-constexpr microseconds kLongestNap{500};
+constexpr microseconds kFirstWait{20};
+constexpr microseconds kLongestWait{500};
 constexpr microseconds kBetweenChecks{10'000};
 
 }  // namespace
 
 void DeviceTaps::Wake() {
-  if (!running_.load(std::memory_order_seq_cst)) Start();  // after `outstanding` was raised: pairs with Park
+  if (!running_.load(std::memory_order_seq_cst)) Start();  // `outstanding` was raised before: pairs with Park.
   wakeup_.Notify();
 }
 
@@ -223,7 +226,7 @@ void DeviceTaps::Start() {
 void DeviceTaps::StartOrLater() noexcept {
   try {
     Start();
-  } catch (const std::exception&) {  // no thread or no memory: the next record, or who waits for one, tries again
+  } catch (const std::exception&) {  // Without thread or memory, the next record or waiter tries again.
   }
 }
 
@@ -237,27 +240,27 @@ void DeviceTaps::Stop() {
 int DeviceTaps::RunningThreads() const { return running_.load(std::memory_order_seq_cst) ? 1 : 0; }
 
 void DeviceTaps::Run() {
-  pthread_setname_np(pthread_self(), "callout-device");
-  prctl(PR_SET_TIMERSLACK, 1000UL);  // naps end within a microsecond of their time, not within 50
+  NameThisThread("callout-device");
+  WakeOnTime();  // At the ends of naps.
   const auto has_work = [this] { return drainer_.outstanding.load(std::memory_order_seq_cst) > 0; };
   int looks = 0;
-  microseconds nap = kFirstNap;
+  microseconds nap = kFirstWait;
   auto next_check = steady_clock::now() + kBetweenChecks;
   while (!stop_.load(std::memory_order_seq_cst)) {
     if (!has_work()) wakeup_.Sleep([&] { return has_work() || stop_.load(std::memory_order_seq_cst); });
     if (DrainOnce()) {
       looks = 0;
-      nap = kFirstNap;
+      nap = kFirstWait;
       next_check = steady_clock::now() + kBetweenChecks;
     } else if (++looks > kLooksWithoutPause) {
-      wakeup_.Nap(nap);
-      nap = std::min(2 * nap, kLongestNap);
+      wakeup_.TimedWait(nap);
+      nap = std::min(2 * nap, kLongestWait);
       if (steady_clock::now() < next_check) continue;
       for (const auto& device : own_devices_) device->Check();
       next_check = steady_clock::now() + kBetweenChecks;
     }
   }
-  own_devices_.clear();  // see Park
+  own_devices_.clear();  // Park requires that only programs hold devices.
   own_version_ = 0;
   running_.store(false, std::memory_order_seq_cst);
 }
@@ -268,7 +271,7 @@ bool DeviceTaps::DrainOnce() {
     own_devices_ = Devices();
   }
   bool progress = false;
-  for (const auto& device : own_devices_) progress = device->HandOver() || progress;
+  for (const auto& device : own_devices_) progress = device->Flush() || progress;
   if (!progress) return false;
   FinishRetirements();
   NotifyProgress();

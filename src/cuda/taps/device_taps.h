@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Taps on devices: what their programs send comes to the queues through here. One thread looks for what has arrived,
-// and only while something is under way. It never waits: neither for a device nor for room in a queue.
+// Taps on devices: brings the records of programs on devices to the queues. One thread, the drainer, collects the
+// records that have arrived, and runs only while some are on their way. It waits neither for a device nor for room in a
+// queue.
 #pragma once
 
 #include <atomic>
@@ -22,30 +23,30 @@
 namespace callout::internal {
 
 struct DeviceTapOptions {
-  /// Pinned memory of each device and worker, bytes. Records of more than half of it get blocks of their own, which
-  /// together may be as large as a queue.
+  /// The size of the pinned ring of each device and worker, in bytes. A record larger than half of the ring gets a
+  /// block of its own; all such blocks together may be as large as a queue.
   uint64_t ring_bytes = 8 << 20;
 };
 
-/// Thread-safe. GIL not needed.
+/// The records of all devices. Thread-safe. GIL not needed.
 class CALLOUT_EXPORT DeviceTaps final : public Upstream {
  public:
-  /// The process's, of Delivery::Get(); never destroyed.
+  /// Returns the instance for Delivery::Get(), which is never destroyed.
   static DeviceTaps& Get();
 
-  /// `delivery` outlives this, and gets its records from here.
+  /// Records go to `delivery`. Borrowed: `delivery` must outlive this object.
   explicit DeviceTaps(Delivery& delivery, DeviceTapOptions options = {});
   ~DeviceTaps() override;
   DeviceTaps(const DeviceTaps&) = delete;
   DeviceTaps& operator=(const DeviceTaps&) = delete;
 
-  /// The taps of a device, made by the first call for it.
+  /// Returns the taps of a device, which the first call for a device creates.
   Result<std::shared_ptr<TapDevice>> On(int ordinal);
 
-  /// Sends a record, if the site's senders and throttle admit it. See TapDevice::Take.
+  /// Sends a record if the site's senders and throttle admit it. See TapDevice::Take.
   Status Take(TapSite& site, const DeviceSending& sending);
 
-  std::vector<std::string> HandOver(int32_t device_ordinal, std::chrono::steady_clock::time_point deadline) override;
+  std::vector<std::string> Flush(int32_t device_ordinal, std::chrono::steady_clock::time_point deadline) override;
   void ReportFailures() override;
   void Retire(std::unique_ptr<TapSite>& site) override;
   void Park() override;
@@ -58,7 +59,7 @@ class CALLOUT_EXPORT DeviceTaps final : public Upstream {
     std::shared_ptr<TapDevice> device;
     Worker worker;
     uint64_t taken;
-    bool IsReached() const { return device->handed_over(worker) >= taken; }
+    bool IsReached() const { return device->flushed(worker) >= taken; }
   };
   struct Retirement {
     std::unique_ptr<TapSite> site;
@@ -80,7 +81,7 @@ class CALLOUT_EXPORT DeviceTaps final : public Upstream {
   Delivery& delivery_;
   const DeviceTapOptions options_;
   TapDrainer drainer_;
-  Mutex making_mutex_;  ///< Before mutex_.
+  Mutex making_mutex_;  ///< Locked before mutex_.
   Wakeup wakeup_;
   mutable Mutex mutex_;
   std::condition_variable_any progress_;
@@ -96,7 +97,7 @@ class CALLOUT_EXPORT DeviceTaps final : public Upstream {
   std::atomic<bool> running_{false};
   std::atomic<bool> stop_{false};
 
-  // The thread's own.
+  // Used by the drainer's thread only.
   std::vector<std::shared_ptr<TapDevice>> own_devices_;
   uint64_t own_version_ = 0;
 };

@@ -10,8 +10,8 @@ constexpr unsigned int kThreads = 256;
 constexpr uint64_t kBytesOfABlock = 64 << 10;
 constexpr unsigned int kMostBlocksOfAPiece = 16;
 
-// Block (x, y) copies part y of piece x, 16 bytes at a time where both of its addresses are multiples of 16. The oldest
-// PTX that has what it needs: newer drivers compile it.
+// Block (x, y) copies part y of piece x, in units of 16 bytes if both of its addresses are multiples of 16. Newer
+// drivers compile this PTX, whose version is the oldest with the needed features.
 constexpr char kPtx[] = R"(.version 7.0
 .target sm_70
 .address_size 64

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A kernel that copies many pieces of a device's memory in one launch: a copy for each leaf of a tree costs more than
-// the leaves.
+// A kernel that copies many pieces of a device's memory in one launch: for the leaves of a tree, a copy each would cost
+// more than the data.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,7 @@
 
 namespace callout::internal {
 
-/// What is copied from where to where, as the kernel reads it. Both are addresses of the device, pinned memory
-/// included.
+/// One copy, in the layout that the kernel reads. Both addresses are the device's, and may be those of pinned memory.
 struct CopiedPiece {
   cuda::CUdeviceptr to;
   cuda::CUdeviceptr from;
@@ -22,11 +21,13 @@ struct CopiedPiece {
 /// The kernel on one device. Thread-safe. GIL not needed.
 class LeafGather {
  public:
-  /// Loads code, which may wait for every device: not on a thread that launches. `device` outlives this.
+  /// Loads the code, which may wait for every device, so must not be called on a thread that launches. Borrowed:
+  /// `device` must outlive the result.
   static Result<std::unique_ptr<const LeafGather>> Load(const cuda::Device& device);
 
-  /// Queues that `count` pieces are copied, of which the largest has `most_bytes`. `pieces` is where the device sees
-  /// them; they stay until they have been copied. The device's context is current.
+  /// Queues the copies of `count` pieces, the largest of which has `most_bytes` bytes. `pieces` is the device's address
+  /// of the descriptions, which must stay valid until the copies have run. Requires that the device's context is
+  /// current.
   Status Queue(cuda::CUstream stream, cuda::CUdeviceptr pieces, uint32_t count, uint64_t most_bytes) const;
 
  private:

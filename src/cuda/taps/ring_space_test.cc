@@ -46,7 +46,7 @@ TEST(RingSpaceTest, EmptyRingIsFreeWhateverWasTakenBefore) {
   }
 }
 
-// Records that have no bytes here name the end at which they came.
+// A record without bytes in the ring has the end that was current when it came.
 TEST(RingSpaceTest, AnOlderEndGivesNothingBack) {
   RingSpace ring(64);
   (void)ring.Take(40);

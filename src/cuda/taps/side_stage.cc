@@ -11,7 +11,7 @@ namespace callout::internal {
 
 uint64_t SideStage::SizeFor(uint64_t bytes) {
   if (bytes < kFrom || bytes > kMost) return 0;
-  return std::min(std::bit_ceil(2 * bytes), kMost);  // few sizes, so that it seldom grows
+  return std::min(std::bit_ceil(2 * bytes), kMost);  // The sizes are few, so that the stage seldom grows.
 }
 
 std::shared_ptr<SideStage> SideStage::New(const cuda::Device& device, uint64_t bytes) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where large records wait on their device. A program would stand still while its record goes to the host, which takes
-// tens of times as long as a copy on the device: so it makes the latter, and a stream of our own brings it out.
-// RingSpace says which bytes of a ring are taken: they are given back in the order in which they were taken.
+// Staging memory on a device for large records. A copy to the host takes tens of times as long as one on the device,
+// and would stop the program meanwhile. So the program copies the record on the device, and a stream of Callout's own
+// brings it to the host. RingSpace manages the bytes of a ring, which are released in the order in which they were
+// taken.
 #pragma once
 
 #include <algorithm>
@@ -13,68 +14,70 @@
 
 namespace callout::internal {
 
-/// For one thread at a time.
+/// One thread at a time.
 class RingSpace {
  public:
   explicit RingSpace(uint64_t bytes) : bytes_(bytes) {}
 
-  /// True if `bytes` are free next to each other. All of the ring is, when nothing is taken.
+  /// Returns whether `bytes` adjacent bytes are free. If nothing is taken, the whole ring is free.
   bool Has(uint64_t bytes) const { return used() + Skipped(bytes) + bytes <= bytes_; }
-  /// Where they begin. Has(bytes) is true.
+  /// Takes `bytes` bytes, and returns their position. Requires Has(bytes).
   uint64_t Take(uint64_t bytes) {
     taken_ += Skipped(bytes) + bytes;
     return (taken_ - bytes) % bytes_;
   }
 
-  /// The end of what was taken last, for Release.
+  /// The end of the bytes that were taken last, for Release.
   uint64_t end() const { return taken_; }
-  /// Gives back everything before `end`.
+  /// Releases everything before `end`.
   void Release(uint64_t end) {
     released_ = std::max(released_, end);
-    if (used() == 0) taken_ = released_ = (taken_ + bytes_ - 1) / bytes_ * bytes_;  // from the beginning again
+    if (used() == 0) taken_ = released_ = (taken_ + bytes_ - 1) / bytes_ * bytes_;  // Starts over at the beginning.
   }
 
   uint64_t used() const { return taken_ - released_; }
   uint64_t bytes() const { return bytes_; }
 
  private:
-  // What is too short at the ring's end stays empty.
+  // Skips the bytes at the ring's end if they are too few.
   uint64_t Skipped(uint64_t bytes) const {
     const uint64_t at = taken_ % bytes_;
     return at + bytes <= bytes_ ? 0 : bytes_ - at;
   }
 
   const uint64_t bytes_;
-  uint64_t taken_ = 0;  // both only grow
+  uint64_t taken_ = 0;  // Both numbers only grow.
   uint64_t released_ = 0;
 };
 
-/// Memory of a device for records to a worker. Immutable but for `space`, which is for one thread at a time.
+/// Device memory for the records to one worker. Immutable except for `space`, which is for one thread at a time.
 struct SideStage {
-  /// From as many bytes on, a record goes by here.
+  /// The smallest record that uses the stage.
   static constexpr uint64_t kFrom = uint64_t{1} << 20;
-  /// The records to a worker take no more of the device's memory.
+  /// The most device memory for the records to one worker.
   static constexpr uint64_t kMost = uint64_t{256} << 20;
 
   SideStage(cuda::DeviceMemory of_device, uint64_t bytes) : memory(std::move(of_device)), space(bytes) {}
 
-  /// One of SizeFor(bytes), which is not 0. Null if the device has not the memory: then records go to the host on their
-  /// program's stream. May wait for the device: not on a thread that launches.
+  /// Allocates a stage of SizeFor(bytes) bytes, which must not be 0. Returns null if the device lacks the memory:
+  /// records then go to the host on their program's stream. May wait for the device, so must not be called on a thread
+  /// that launches.
   static std::shared_ptr<SideStage> New(const cuda::Device& device, uint64_t bytes);
-  /// Bytes of a stage for records of `bytes`: room for two of them, or one if two are too much; 0 if one is.
+  /// Returns the size of a stage for records of `bytes` bytes: room for two of them, or for one if two would exceed
+  /// kMost; 0 if the records do not use a stage.
   static uint64_t SizeFor(uint64_t bytes);
 
   const cuda::DeviceMemory memory;
   RingSpace space;
 };
 
-/// The stream that brings records out, one for both workers of a device, and the device's queue of it. Thread-safe.
+/// The stream that copies staged records to the host, one for both workers of a device. Thread-safe.
 class SideStream {
  public:
   static Result<std::unique_ptr<SideStream>> New(const cuda::Device& device);
 
-  /// Queues what `queue` queues on the stream that it is given, behind everything that is queued on `program` by now.
-  /// Nobody else queues meanwhile. The device's context is current.
+  /// Calls `queue(stream)`, whose work runs after everything that is queued on `program` by now. Other calls of this
+  /// function wait meanwhile. Requires that the device's context is current.
   template <typename Function>
   Status Behind(cuda::CUstream program, Function&& queue) const {
     const MutexLock lock(mutex_);
@@ -82,7 +85,7 @@ class SideStream {
     return queue(stream_.get());
   }
 
-  /// Blocks until everything on it has run.
+  /// Blocks until everything on the stream has run.
   Status Synchronize() const { return cuda::Synchronize(device_, stream_.get()); }
 
  private:
@@ -90,7 +93,7 @@ class SideStream {
   Status WaitFor(cuda::CUstream program) const CALLOUT_REQUIRES(mutex_);
 
   const cuda::Device& device_;
-  mutable Mutex mutex_;  // of the event between its record and its wait
+  mutable Mutex mutex_;  // Guards the event between its record and its wait.
   cuda::Stream stream_;
   cuda::Event event_;
 };

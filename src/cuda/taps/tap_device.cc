@@ -1,32 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ways of a record's data from its device to its slot, and what is made ready for them.
+// The paths of a record's data from its device to its slot, and the preparations for them.
 #include "cuda/taps/tap_device.h"
 
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/base/status.h"
-#include "core/callbacks/in_flight.h"
 #include "core/callbacks/invoke.h"
-#include "core/profile/recorder.h"
+#include "core/callbacks/probe.h"
 #include "cuda/driver/stream_work.h"
 
 namespace callout::internal {
 namespace {
 
-// Records that are handed on before the other worker and other devices get their turn.
+// The number of records that one ring hands on before the others get their turn.
 constexpr int kBatchRecords = 256;
-
-Status Copy(const Status& status) { return {status.code(), std::string(status.message())}; }
 
 void RecordWait(const ProfileSpan& span, const Callback& callback, int32_t device_ordinal) {
   if (!span.on()) return;
   span.End(EventOf(ProfileKind::kRoomWait, callback, device_ordinal, span.session()));
 }
 
-// The program that it is an error of may have ended.
+// Notes that the program which caused the error may have ended.
 Status ToldLate(const Status& status) {
-  return {status.code(), std::string(status.message()) + " (found when the program had gone on)"};
+  return status.WithMessage(std::string(status.message()) + " (found when the program had gone on)");
 }
 
 }  // namespace
@@ -41,7 +39,7 @@ Result<std::shared_ptr<TapDevice>> TapDevice::New(Delivery& delivery, TapDrainer
   return taps;
 }
 
-// Of records that are still under way, the driver waits for the copies when the reaper unpins their memory.
+// If records are still on their way, the driver waits for their copies when the reaper unpins the memory.
 TapDevice::~TapDevice() {
   for (Ring& ring : rings_) {
     if (ring.space && ring.entries.empty()) pool_->GiveBack(std::move(ring.memory));
@@ -54,17 +52,17 @@ Status TapDevice::Prepare(Worker worker) {
     MutexLock lock(mutex_);
     if (ring.space) return OkStatus();
   }
-  const cuda::AsideOfCaptures aside(device().driver());  // other threads may record
+  const cuda::AsideOfCaptures aside(device().driver());  // Other threads may be capturing.
   CALLOUT_ASSIGN_OR_RETURN(cuda::PinnedBlock memory, pool_->Take(ring_bytes_));
   MutexLock lock(mutex_);
-  if (ring.space) return pool_->GiveBack(std::move(memory)), OkStatus();  // another thread was first
+  if (ring.space) return pool_->GiveBack(std::move(memory)), OkStatus();  // Another thread was first.
   ring.memory = std::move(memory);
   ring.space.emplace(ring_bytes_);
   return OkStatus();
 }
 
 Status TapDevice::Described(const Callback& callback, const Status& status) const {
-  return {status.code(), DescribeFailure(callback, ordinal(), status)};
+  return status.WithMessage(DescribeFailure(callback, ordinal(), status));
 }
 
 Status TapDevice::TakeFailure(const TapSite& site) {
@@ -85,7 +83,7 @@ void TapDevice::Fail(TapSite& site, Status status) {
       return;
     }
   }
-  delivery_.AddError(*site.callback, ordinal(), status);  // one is waiting for a program already
+  delivery_.AddError(*site.callback, ordinal(), status);  // One failure waits for a program already.
 }
 
 void TapDevice::ReportFailure() {
@@ -111,7 +109,7 @@ Status TapDevice::Take(TapSite& site, const DeviceSending& sending) {
   if (!entry.ok()) return Described(*site.callback, entry.status());
   if (*entry == nullptr) return OkStatus();
   const Status queued = Queue(**entry, site, sending);
-  // Release: the drainer reads what was described, also of a record that the device will never write to.
+  // Release: pairs with HandOn. The drainer reads the description even of a record that the device never writes.
   (*entry)->state.store(queued.ok() ? State::kQueued : State::kCancelled, std::memory_order_release);
   drainer_.wake();
   return queued.ok() ? OkStatus() : Described(*site.callback, queued);
@@ -131,7 +129,7 @@ Status TapDevice::WaitForRoom(Ring& ring, const TapSite& site, const DeviceSendi
   while (!HasRoom(ring, bytes) && IsWorthWaiting(ring, site)) room_.wait(mutex_);
   --waiting_;
   RecordWait(wait, callback, sending.device_ordinal);
-  return Copy(broken_);
+  return broken_;
 }
 
 Result<TapDevice::Entry*> TapDevice::Reserve(TapSite& site, const DeviceSending& sending, const SlotShape& shape) {
@@ -143,10 +141,10 @@ Result<TapDevice::Entry*> TapDevice::Reserve(TapSite& site, const DeviceSending&
   {
     MutexLock lock(mutex_);
     if (!HasRoom(ring, bytes) && !closed_) {
-      // A delivery thread that waited for room in its queue would wait for itself.
+      // A delivery thread that waited for room in its own queue would wait for itself.
       exceeds = site.policy == OverflowPolicy::kBlock && DeliveryThread::IsCurrent();
-      // The other policies wait for the device alone, which needs nobody to get there: what fills the ring is on its
-      // stream. A host that is far ahead of it is no reason to lose records.
+      // Policies other than kBlock wait only for the device, whose progress depends on nobody: the work that fills the
+      // ring is on its stream. A host that is far ahead of its device is no reason to lose records.
       if (!exceeds && IsWorthWaiting(ring, site)) CALLOUT_RETURN_IF_ERROR(WaitForRoom(ring, site, sending, bytes));
       if (!exceeds && !HasRoom(ring, bytes)) refusal = Refusal::kFull;
     }
@@ -172,13 +170,12 @@ Status TapDevice::NoRoom(Ring& ring, uint64_t bytes) const {
     used = NeedsBlock(bytes) ? ring.block_bytes : ring.space->used();
     limit = NeedsBlock(bytes) ? delivery_.queue_bytes() : ring_bytes_;
   }
-  return ResourceExhausted("the tap was made with on_full=\"fail\", and there is no pinned memory for the " +
-                           std::to_string(bytes) + " bytes of its record: " + std::to_string(records) +
-                           " records have " + std::to_string(used) + " of " + std::to_string(limit) +
-                           " bytes, and wait for a queue that is full. " + delivery_.DescribeQueues());
+  return ResourceExhausted(Cat("the tap was made with on_full=\"fail\", and there is no pinned memory for the ", bytes,
+                               " bytes of its record: ", records, " records have ", used, " of ", limit,
+                               " bytes, and wait for a queue that is full. ", delivery_.DescribeQueues()));
 }
 
-// Its bytes are counted already.
+// Requires that the record's bytes are counted in `block_bytes`.
 Result<TapDevice::Entry*> TapDevice::ReserveBlock(Ring& ring, TapSite& site, const SlotShape& shape) {
   Result<cuda::PinnedBlock> block = pool_->Take(shape.bytes());
   MutexLock lock(mutex_);
@@ -195,29 +192,29 @@ Result<TapDevice::Entry*> TapDevice::ReserveBlock(Ring& ring, TapSite& site, con
 TapDevice::Entry* TapDevice::Append(Ring& ring, TapSite& site, char* memory, cuda::CUdeviceptr on_device,
                                     const SlotShape& shape) {
   auto* slot = new (memory) TapSlot;
-  slot->unsent = site.throttle->TakeUnsent(ordinal());                           // now, in the order of the program
-  std::atomic_ref<uint32_t>(slot->arrived).store(0, std::memory_order_relaxed);  // the entry is published by the lock
+  slot->skipped = site.throttle->TakeSkipped(ordinal());                         // Taken here, in the program's order.
+  std::atomic_ref<uint32_t>(slot->arrived).store(0, std::memory_order_relaxed);  // Relaxed: published by the lock.
   slot->number = ring.next_number++;
   if (ring.next_number == 0) ring.next_number = 1;
   Entry& entry = ring.entries.emplace_back(slot, on_device, ring.space->end(), shape);
   TakeStage(ring, entry);
   ring.taken.fetch_add(1, std::memory_order_release);
-  drainer_.outstanding.fetch_add(1, std::memory_order_seq_cst);  // pairs with the drainer's Sleep and Park
+  drainer_.outstanding.fetch_add(1, std::memory_order_seq_cst);  // Pairs with the drainer's Sleep and Park.
   return &entry;
 }
 
 TapDevice::Entry* TapDevice::Front(Ring& ring) {
   MutexLock lock(mutex_);
-  return ring.entries.empty() ? nullptr : &ring.entries.front();  // it stays in its place until Pop
+  return ring.entries.empty() ? nullptr : &ring.entries.front();  // The entry stays in place until Pop.
 }
 
-bool TapDevice::HandOver() {
+bool TapDevice::Flush() {
   bool progress = false;
-  for (Ring& ring : rings_) progress = HandOver(ring) || progress;
+  for (Ring& ring : rings_) progress = Flush(ring) || progress;
   return progress;
 }
 
-bool TapDevice::HandOver(Ring& ring) {
+bool TapDevice::Flush(Ring& ring) {
   int n = 0;
   for (; n < kBatchRecords; ++n) {
     Entry* entry = Front(ring);
@@ -259,11 +256,11 @@ TapDevice::Outcome TapDevice::Deliver(Entry& entry) {
                      .run_id = slot.run_id,
                      .step = slot.step(),
                      .patience = Patience::kComesAgain,
-                     .unsent = slot.unsent};
+                     .skipped = slot.skipped};
   if (!entry.is_decided) {
     entry.is_decided = true;
     if (!slot.is_admitted && !Delivery::Admit(site, ordinal(), sending.step, Throttle::Place::kUpstream)) {
-      site.throttle->AddUnsent(slot.unsent, ordinal(), Throttle::Place::kUpstream);
+      site.throttle->AddSkipped(slot.skipped, ordinal(), Throttle::Place::kUpstream);
       return Outcome::kDone;
     }
     if (site.inspector != nullptr) {
@@ -271,7 +268,7 @@ TapDevice::Outcome TapDevice::Deliver(Entry& entry) {
       if (!send.ok()) return Fail(site, ToldLate(send.status())), Outcome::kDone;
       if (*send == Inspector::Send::kNothing) return Outcome::kDone;
       entry.is_notice = *send == Inspector::Send::kNotice;
-      sending.unsent = slot.unsent = 0;  // the inspector has counted them
+      sending.skipped = slot.skipped = 0;  // The inspector has counted the skipped records.
     }
   }
   if (entry.is_notice) sending.buffers = {};
@@ -281,9 +278,9 @@ TapDevice::Outcome TapDevice::Deliver(Entry& entry) {
   return Outcome::kDone;
 }
 
-// The record behind it will know of it.
+// Adds the skipped record to the count of the next record.
 void TapDevice::LeaveOut(Entry& entry) {
-  entry.slot->site->throttle->AddUnsent(entry.slot->unsent + 1, ordinal(), Throttle::Place::kUpstream);
+  entry.slot->site->throttle->AddSkipped(entry.slot->skipped + 1, ordinal(), Throttle::Place::kUpstream);
 }
 
 void TapDevice::Lose(Entry& entry) {
@@ -295,14 +292,14 @@ void TapDevice::Lose(Entry& entry) {
   Status status;
   {
     MutexLock lock(mutex_);
-    status = Status(broken_.code(), "a record is lost: " + std::string(broken_.message()));
+    status = broken_.WithMessage("a record is lost: " + std::string(broken_.message()));
   }
   delivery_.AddError(*site.callback, ordinal(), status);
 }
 
 void TapDevice::Pop(Ring& ring) {
   cuda::PinnedBlock block;
-  std::shared_ptr<SideStage> stage;  // the last of an outgrown one ends it
+  std::shared_ptr<SideStage> stage;  // Pop may drop the last reference to an outgrown stage, after unlocking.
   {
     MutexLock lock(mutex_);
     Entry& entry = ring.entries.front();
@@ -316,7 +313,7 @@ void TapDevice::Pop(Ring& ring) {
     if (waiting_ > 0) room_.notify_all();
   }
   if (block.memory) pool_->GiveBack(std::move(block));
-  ring.handed_over.fetch_add(1, std::memory_order_seq_cst);
+  ring.flushed.fetch_add(1, std::memory_order_seq_cst);
   drainer_.outstanding.fetch_sub(1, std::memory_order_seq_cst);
 }
 
@@ -330,7 +327,7 @@ Status TapDevice::Ask() const {
 
 void TapDevice::Check() {
   if (Ask().ok()) return;
-  Status status = Ask();  // an error of the context's stays
+  Status status = Ask();  // An error of the context stays.
   if (status.ok()) return;
   MutexLock lock(mutex_);
   if (broken_.ok()) broken_ = std::move(status);
@@ -351,7 +348,7 @@ UpstreamStats TapDevice::Statistics(Worker worker) const {
 void TapDevice::PrepareFor(Worker worker, const DeviceSending& sending) {
   const SlotShape shape = ShapeOf(sending);
   Ring& ring = RingOf(worker);
-  const cuda::AsideOfCaptures aside(device().driver());  // other threads may record
+  const cuda::AsideOfCaptures aside(device().driver());  // Other threads may be capturing.
   const MutexLock lock(preparing_);
   if (shape.pieces > 0) PrepareGather();
   if (SideStage::SizeFor(shape.data) > 0) PrepareStage(ring, shape.data);
@@ -361,14 +358,15 @@ void TapDevice::PrepareFor(Worker worker, const DeviceSending& sending) {
 void TapDevice::PrepareGather() {
   if (own_gather_ != nullptr || gather_failed_) return;
   Result<std::unique_ptr<const LeafGather>> gather = LeafGather::Load(device());
-  gather_failed_ = !gather.ok();  // e.g. where no PTX may be compiled
+  gather_failed_ = !gather.ok();  // For example, some systems forbid compiling PTX.
   if (!gather.ok()) return;
   own_gather_ = std::move(gather).value();
   gather_.store(own_gather_.get(), std::memory_order_release);
 }
 
 void TapDevice::PrepareStage(Ring& ring, uint64_t bytes) {
-  std::shared_ptr<SideStage> outgrown;  // let go before there is another, if no record is in it
+  // Released before a larger stage is allocated, unless it holds a record.
+  std::shared_ptr<SideStage> outgrown;
   {
     MutexLock lock(mutex_);
     if (ring.stage != nullptr && ring.stage->space.bytes() >= SideStage::SizeFor(bytes)) return;
@@ -382,12 +380,12 @@ void TapDevice::PrepareStage(Ring& ring, uint64_t bytes) {
   ring.stage = std::move(stage);
 }
 
-// What failed is told by the tap, if the program gets there.
+// Ignores errors: the tap returns them if the program reaches it.
 void TapDevice::PrepareBlock(Ring& ring, uint64_t bytes) {
   if (bytes < ring.no_block_from && !pool_->Prepare(bytes).ok()) ring.no_block_from = bytes;
 }
 
-// Where the stage has no room, the program waits for its own copy, as the device is behind with earlier ones.
+// If the stage has no room, the device is behind, and the program waits for its own copy to the host.
 void TapDevice::TakeStage(Ring& ring, Entry& entry) {
   const uint64_t bytes = entry.shape.data;
   if (ring.stage == nullptr || bytes < SideStage::kFrom || bytes > ring.stage->space.bytes()) return;
@@ -408,13 +406,14 @@ Status TapDevice::Queue(Entry& entry, TapSite& site, const DeviceSending& sendin
   } else if (status.ok()) {
     status = QueueArrival(device(), *entry.slot, entry.on_device, sending.stream, publication_);
   }
-  // Some copies may be queued, and the slot is to be used again.
+  // Some copies may be queued, and the slot will be reused.
   if (!status.ok()) static_cast<void>(Synchronize(device(), sending.stream));
   if (!status.ok() && entry.stage != nullptr) static_cast<void>(side_->Synchronize());
   return status;
 }
 
-// A large record of many buffers that has no stage is copied: a kernel that writes to the host would keep processors.
+// A large record of many buffers without a stage is copied by the driver: a kernel that writes to the host would occupy
+// multiprocessors.
 Status TapDevice::QueueData(Entry& entry, const DeviceSending& sending) {
   const LeafGather* const gather = entry.shape.pieces > 0 ? gather_.load(std::memory_order_acquire) : nullptr;
   const cuda::CUdeviceptr in_slot = entry.on_device + entry.shape.header;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The records of one device that are on their way to the host. Programs take a slot, queue the copies into it on their
-// stream, and go on; the drainer hands the slots on in the order in which they were taken. Each worker has a ring of
-// its own, so that a slow Python tap holds up no native one.
+// The records of one device on their way to the host. A record's steps:
+// 1. The program takes a slot, queues copies into it on its stream, and goes on.
+// 2. The device runs the copies, and then marks the slot as arrived.
+// 3. The drainer hands the slots to the queues, in the order in which they were taken.
+// Each worker has a ring of its own, so that a slow Python tap delays no native one.
 #pragma once
 
 #include <array>
@@ -22,15 +24,16 @@
 
 namespace callout::internal {
 
-/// Who hands the records on.
+/// The part of the drainer that devices use.
 struct TapDrainer {
-  std::atomic<uint64_t> outstanding{0};  ///< Records of all devices.
-  std::function<void()> wake = [] {};    ///< To be called when a record is queued. Thread-safe.
+  std::atomic<uint64_t> outstanding{0};  ///< The number of records on their way from all devices.
+  std::function<void()> wake = [] {};    ///< Must be called when a record is queued. Thread-safe.
 };
 
 class TapDevice {
  public:
-  /// `ring_bytes`: the pinned memory that a worker gets when its first record comes. `drainer` outlives this.
+  /// `ring_bytes` is the pinned memory that each worker gets for its first record. Borrowed: `drainer` must outlive the
+  /// result.
   static Result<std::shared_ptr<TapDevice>> New(Delivery& delivery, TapDrainer& drainer, int ordinal,
                                                 uint64_t ring_bytes);
   TapDevice(Delivery& delivery, TapDrainer& drainer, std::shared_ptr<cuda::PinnedPool> pool, uint64_t ring_bytes)
@@ -40,34 +43,33 @@ class TapDevice {
   const cuda::Device& device() const { return pool_->device(); }
   int ordinal() const { return device().ordinal(); }
 
-  /// Gets the memory for a worker, if it has none. Thread-safe. GIL not needed.
+  /// Allocates the ring of a worker if there is none. Thread-safe. GIL not needed.
   Status Prepare(Worker worker);
-  /// Gets what else records like this one need: pinned memory of their own, memory of the device on their way out,
-  /// code. Where there is none of these, they are sent without. May wait for all devices: before a program runs.
-  /// Thread-safe.
+  /// Allocates everything else that records like this one use: pinned blocks, a stage on the device, code. If that
+  /// fails, records are sent without. May wait for all devices, so must be called before a program runs. Thread-safe.
   void PrepareFor(Worker worker, const DeviceSending& sending);
 
-  /// Queues the copies of a record that its site's senders have admitted. Where there is no room, Blocks until the
-  /// device has got so far that there is. If that does not help, since the queue behind is full, the record is dropped
-  /// and counted, or fails, or Blocks until there is room there, as the site's policy says; the latter never on a
-  /// delivery thread. Errors: of the driver, of the policy, and what an earlier record of the device came to. They name
-  /// their callback. Thread-safe. GIL not needed, and must not be held.
+  /// Queues the copies of a record that its site's senders have admitted. Blocks until the device has made room. If the
+  /// queue is full as well, the site's policy decides: the record is dropped and counted, or fails, or this Blocks
+  /// until the queue has room, but never on a delivery thread. Errors, which name their callback: the driver's, the
+  /// policy's, and those of an earlier record of the device. Thread-safe. GIL not needed, and must not be held.
   Status Take(TapSite& site, const DeviceSending& sending);
 
-  /// Hands on what has arrived, as far as there is room for it. True if there was something. One thread.
-  bool HandOver();
+  /// Hands on records that have arrived, as far as the queues have room. Returns whether there were any. One thread.
+  bool Flush();
   /// Asks the device whether it still works. If not, records that have not arrived are lost. One thread.
   void Check();
 
-  /// What a record came to, if no program was told.
+  /// Reports the failure of a record if no program has received it.
   void ReportFailure();
-  /// From now on nothing is taken; releases programs that wait, and returns how many did. Thread-safe.
+  /// Makes Take refuse records from now on; wakes programs that wait, and returns their number. Thread-safe.
   uint64_t Close();
 
-  /// Records of a worker that were taken since the start, and those of them of which nothing is left here. Thread-safe.
+  /// The numbers of a worker's records since the start: those that were taken, and those of them that have left this
+  /// device. Thread-safe.
   uint64_t taken(Worker worker) const { return RingOf(worker).taken.load(std::memory_order_acquire); }
-  uint64_t handed_over(Worker worker) const { return RingOf(worker).handed_over.load(std::memory_order_seq_cst); }
-  /// Zero capacity: there was no record. Thread-safe.
+  uint64_t flushed(Worker worker) const { return RingOf(worker).flushed.load(std::memory_order_seq_cst); }
+  /// A capacity of 0 means that there was no record. Thread-safe.
   UpstreamStats Statistics(Worker worker) const;
 
  private:
@@ -78,31 +80,31 @@ class TapDevice {
 
     TapSlot* slot;
     cuda::CUdeviceptr on_device;
-    uint64_t end;             // of the ring's space
-    cuda::PinnedBlock block;  // of a record that is not in the ring
+    uint64_t end;             // The end of the entry's space in the ring.
+    cuda::PinnedBlock block;  // The memory of a record outside of the ring.
     SlotShape shape;
-    std::shared_ptr<SideStage> stage;  // null: its data goes straight to the host
-    cuda::CUdeviceptr staged = 0;      // there
+    std::shared_ptr<SideStage> stage;  // Null: the data goes straight to the host.
+    cuda::CUdeviceptr staged = 0;      // The data's address in the stage.
     uint64_t end_in_stage = 0;
     std::atomic<State> state{State::kQueuing};
-    // The drainer's own, for a record that has arrived and waits for room in its queue.
+    // Used by the drainer only, for a record that has arrived and waits for room in its queue.
     bool is_decided = false;
     bool is_notice = false;
   };
   struct Ring {
     cuda::PinnedBlock memory;
-    std::optional<RingSpace> space;  // nothing: there is no memory yet
+    std::optional<RingSpace> space;  // Empty: there is no memory yet.
     std::deque<Entry> entries;
-    std::shared_ptr<SideStage> stage;  // null: there was no large record
-    // The smallest sizes that there was no memory for, of the device's and pinned: it is not asked for again.
+    std::shared_ptr<SideStage> stage;  // Null: there was no large record.
+    // The smallest sizes for which allocating a stage, or a pinned block, failed. Such sizes are not tried again.
     uint64_t no_stage_from = UINT64_MAX;
     uint64_t no_block_from = UINT64_MAX;
-    uint64_t block_bytes = 0;  // of records that have blocks of their own
+    uint64_t block_bytes = 0;  // Bytes of all records outside of the ring.
     uint64_t blocked = 0;
-    bool is_stuck = false;  // the first entry has arrived, and its queue is full
+    bool is_stuck = false;  // The first entry has arrived, and its queue is full.
     uint32_t next_number = 1;
     std::atomic<uint64_t> taken{0};
-    std::atomic<uint64_t> handed_over{0};
+    std::atomic<uint64_t> flushed{0};
   };
   struct Failure {
     std::shared_ptr<Callback> callback;
@@ -119,13 +121,13 @@ class TapDevice {
 
   bool NeedsBlock(uint64_t bytes) const { return bytes > ring_bytes_ / 2; }
   bool HasRoom(Ring& ring, uint64_t bytes) const CALLOUT_REQUIRES(mutex_);
-  /// True if waiting for room may end: for the device, or, if the policy says so, for the queue.
+  /// Returns whether waiting for room may succeed: waiting for the device, or, with kBlock, for the queue.
   bool IsWorthWaiting(const Ring& ring, const TapSite& site) const CALLOUT_REQUIRES(mutex_) {
     return !closed_ && broken_.ok() && (site.policy == OverflowPolicy::kBlock || !ring.is_stuck);
   }
   Status WaitForRoom(Ring& ring, const TapSite& site, const DeviceSending& sending, uint64_t bytes)
       CALLOUT_REQUIRES(mutex_);
-  /// A slot, or null if the record was dropped.
+  /// Returns a slot, or null if the record was dropped.
   Result<Entry*> Reserve(TapSite& site, const DeviceSending& sending, const SlotShape& shape);
   Result<Entry*> ReserveBlock(Ring& ring, TapSite& site, const SlotShape& shape);
   Entry* Append(Ring& ring, TapSite& site, char* memory, cuda::CUdeviceptr on_device, const SlotShape& shape)
@@ -140,7 +142,7 @@ class TapDevice {
   void PrepareGather() CALLOUT_REQUIRES(preparing_);
 
   Status Ask() const;
-  bool HandOver(Ring& ring);
+  bool Flush(Ring& ring);
   Entry* Front(Ring& ring);
   void MarkStuck(Ring& ring);
   Outcome HandOn(Entry& entry);
@@ -151,24 +153,24 @@ class TapDevice {
 
   Delivery& delivery_;
   TapDrainer& drainer_;
-  const std::shared_ptr<cuda::PinnedPool> pool_;  // outlives the handles below
+  const std::shared_ptr<cuda::PinnedPool> pool_;  // Outlives the handles.
   const uint64_t ring_bytes_;
   std::atomic<Publication> publication_{Publication::kWriteValue};
-  cuda::Stream check_stream_;  // the drainer's own
+  cuda::Stream check_stream_;  // Used by the drainer only.
   cuda::Event check_event_;
   std::unique_ptr<const SideStream> side_;
-  // Made by the first that prepares for it, and then never changed.
+  // Set by the first PrepareGather that succeeds, and then never changed.
   std::atomic<const LeafGather*> gather_{nullptr};
-  Mutex preparing_;  // before mutex_
+  Mutex preparing_;  // Locked before mutex_.
   std::unique_ptr<const LeafGather> own_gather_ CALLOUT_GUARDED_BY(preparing_);
   bool gather_failed_ CALLOUT_GUARDED_BY(preparing_) = false;
 
   mutable Mutex mutex_;
   std::condition_variable_any room_;
-  std::array<Ring, kWorkerCount> rings_;  // guarded, but for the atomic ones
+  std::array<Ring, kWorkerCount> rings_;  // Guarded by `mutex_`, except for atomic members.
   uint64_t waiting_ CALLOUT_GUARDED_BY(mutex_) = 0;
   bool closed_ CALLOUT_GUARDED_BY(mutex_) = false;
-  Status broken_ CALLOUT_GUARDED_BY(mutex_);  // by the context's error, which stays
+  Status broken_ CALLOUT_GUARDED_BY(mutex_);  // The context's error, which stays.
   std::optional<Failure> failure_ CALLOUT_GUARDED_BY(mutex_);
 };
 

@@ -12,10 +12,11 @@ namespace callout::internal {
 namespace {
 
 constexpr uint64_t kAlignment = 64;
-constexpr uint32_t kManyBuffers = 4;         // a launch costs as much as two or three copies
-constexpr uint64_t kGatheredUpTo = 1 << 20;  // the copies of the driver use all of a device, a piece few of its blocks
+constexpr uint32_t kManyBuffers = 4;  // A launch costs as much as two or three copies.
+// Larger buffers are copied by the driver, whose copies use the whole device; the kernel uses few blocks for a piece.
+constexpr uint64_t kGatheredUpTo = 1 << 20;
 
-// Of the step only the first element counts.
+// Keeps the step's first element only.
 callout_buffer FirstOf(const callout_buffer& step) {
   callout_buffer first = step;
   first.rank = 0;
@@ -30,7 +31,7 @@ void ForEachBuffer(const DeviceSending& sending, Visit&& visit) {
   if (sending.step != nullptr) visit(FirstOf(*sending.step));
 }
 
-// Calls `copy(position in the slot's data, address, bytes)` for each buffer that has some.
+// Calls `copy(offset in the slot's data, address, bytes)` for each buffer that is not empty.
 template <typename Copy>
 Status ForEachCopy(const TapSlot& slot, const DeviceSending& sending, Copy&& copy) {
   const callout_buffer* in_slot = slot.buffers();
@@ -45,7 +46,8 @@ Status ForEachCopy(const TapSlot& slot, const DeviceSending& sending, Copy&& cop
 // May run on a CUDA host-function thread: must not call CUDA.
 void SetArrived(void* slot) {
   auto& arrived = *static_cast<TapSlot*>(slot);
-  std::atomic_ref<uint32_t>(arrived.arrived).store(arrived.number, std::memory_order_release);  // see HasArrived
+  // Pairs with HasArrived.
+  std::atomic_ref<uint32_t>(arrived.arrived).store(arrived.number, std::memory_order_release);
 }
 
 }  // namespace
@@ -119,7 +121,7 @@ Status QueueGather(const cuda::Device& device, const LeafGather& gather, TapSlot
 
 Status QueueArrival(const cuda::Device& device, TapSlot& slot, cuda::CUdeviceptr on_device, cuda::CUstream stream,
                     std::atomic<Publication>& publication) {
-  // Relaxed: whoever misses the change finds out by itself.
+  // Relaxed: a thread that misses the change finds out by itself.
   if (publication.load(std::memory_order_relaxed) == Publication::kWriteValue) {
     CALLOUT_ASSIGN_OR_RETURN(const bool is_queued,
                              Publish(device, stream, on_device + offsetof(TapSlot, arrived), slot.number));

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays of callout/c_api.h.
+// The arrays of callout/c_api.h.
 #include <memory>
 #include <string>
 
 #include "callout/pjrt/buffer.h"
+#include "core/base/cat.h"
 #include "host/c_api/edge.h"
 #include "host/pjrt/pjrt_abi.h"
 
-using namespace callout;  // the functions are C symbols
+using namespace callout;  // for the C functions below, which are outside of the namespace
 using callout::internal::GuardC;
 using callout::internal::PjrtArgs;
 
 namespace {
 
-// As plugins take and give them: dense, and nothing of less than a byte.
+// Returns the size of an array on the host as plugins read and write it: dense, with at least one byte for each
+// element.
 Result<uint64_t> HostBytes(const std::string& function, DType dtype, std::span<const int64_t> dims) {
   uint64_t bytes = static_cast<uint64_t>(BitWidth(dtype) + 7) / 8;
   for (const int64_t extent : dims) {
-    if (extent < 0) return InvalidArgument(function + ": an extent is " + std::to_string(extent));
+    if (extent < 0) return InvalidArgument(internal::Cat(function, ": an extent is ", extent));
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes)) {
       return InvalidArgument(function + ": the array is too large");
     }
@@ -29,12 +31,11 @@ Result<uint64_t> HostBytes(const std::string& function, DType dtype, std::span<c
 Status CheckHostArray(const std::string& function, DType dtype, std::span<const int64_t> dims, const void* data,
                       size_t size_bytes) {
   if (BitWidth(dtype) == 0) {
-    return InvalidArgument(function + ": there is no dtype " + std::to_string(static_cast<uint32_t>(dtype)));
+    return InvalidArgument(internal::Cat(function, ": there is no dtype ", static_cast<uint32_t>(dtype)));
   }
   CALLOUT_ASSIGN_OR_RETURN(const uint64_t expected, HostBytes(function, dtype, dims));
   if (expected != size_bytes) {
-    return InvalidArgument(function + ": expected " + std::to_string(expected) + " bytes, got " +
-                           std::to_string(size_bytes));
+    return InvalidArgument(internal::Cat(function, ": expected ", expected, " bytes, got ", size_bytes));
   }
   if (data == nullptr && expected > 0) return InvalidArgument(function + ": data is null");
   return OkStatus();
@@ -45,7 +46,7 @@ Result<std::span<const int64_t>> ReadShape(const std::string& function, const in
   return std::span<const int64_t>(dims, rank);
 }
 
-// Memory of a caller's, which is told when nobody reads it any more.
+// The caller's memory: its `destroy` is called when nobody reads the memory any more.
 struct Owner {
   explicit Owner(void* of) : context(of) {}
   Owner(const Owner&) = delete;
@@ -66,8 +67,8 @@ Result<const pjrt::Memory*> FindMemory(const char* function, const pjrt::Client&
     if (memory.kind == kind) return &memory;
     kinds += (kinds.empty() ? "'" : ", '") + memory.kind + "'";
   }
-  return NotFound(std::string(function) + ": device " + std::to_string(device) + " has no memory '" +
-                  std::string(kind) + "'; it has " + (kinds.empty() ? "none that the plugin tells" : kinds));
+  return NotFound(internal::Cat(function, ": device ", device, " has no memory '", kind, "'; it has ",
+                                kinds.empty() ? "none that the plugin tells" : kinds));
 }
 
 const internal::PjrtApi& Api(const callout_array& array) { return array.client->plugin().api(); }
@@ -131,7 +132,7 @@ callout_status* callout_array_from_dlpack(const callout_client* client, size_t d
     CALLOUT_ASSIGN_OR_RETURN(const pjrt::Device* found, internal::FindDevice(function, *client->client, device));
     std::unique_ptr<callout_array> handle(
         internal::NewHandle<callout_array>(client->client, pjrt::Buffer(client->client, nullptr)));
-    // Nothing fails once the tensor is taken.
+    // FromDLPack takes ownership of the tensor as the last step that can fail.
     CALLOUT_ASSIGN_OR_RETURN(handle->buffer, pjrt::Buffer::FromDLPack(client->client, *found, tensor));
     *out = handle.release();
     return OkStatus();
@@ -172,7 +173,7 @@ callout_status* callout_array_memory_kind(const callout_array* array, const char
   return GuardC(__func__, {{array, "array"}, {out, "out"}}, [&]() -> Status {
     CALLOUT_ASSIGN_OR_RETURN(const pjrt::Memory lies_in, array->buffer.memory());
     for (const pjrt::Device& device : array->client->devices()) {
-      for (const pjrt::Memory& memory : device.memories) {  // whose text stays
+      for (const pjrt::Memory& memory : device.memories) {  // the client's text, which outlives the call
         if (memory.kind != lies_in.kind) continue;
         *out = memory.kind.c_str();
         return OkStatus();

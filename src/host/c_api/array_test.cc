@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays of callout/c_api.h.
+// Tests the arrays of callout/c_api.h.
 #include "testing/c_api_fixture.h"
 
 namespace callout {
@@ -42,7 +42,7 @@ TEST_F(CApiArrayTest, ElementsOfLessThanAByteTakeOneEach) {
   ASSERT_EQ(size, 3U);
   signed char back[3] = {};
   ASSERT_THAT(Take(callout_array_to_host(array, back, sizeof(back))), IsOk());
-  for (signed char& value : back) value &= 15;  // the other bits are XLA's
+  for (signed char& value : back) value &= 15;  // XLA may set the upper bits of an s4
   EXPECT_THAT(back, ElementsAre(8, 7, 3));
   callout_array_destroy(array);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of callout/c_api.h needs no plugin.
+// Tests the part of callout/c_api.h that needs no plugin.
 #include "callout/c_api.h"
 
 #include <gmock/gmock.h>
@@ -172,7 +172,7 @@ TEST_F(CApiTest, OptionsWithoutTheirSizeAreRefused) {
   EXPECT_THAT(internal::ReadOptions("f", &options), StatusIs(StatusCode::kInvalidArgument, "expected 56"));
 }
 
-// A struct that has grown is read from callers that knew less.
+// A struct that has grown since is read from callers that were compiled with the smaller one.
 TEST_F(CApiTest, OptionsOfOlderCallersAreRead) {
   Grown grown = {{sizeof(callout_execute_options), 77, 0, nullptr, 0, 0, nullptr, nullptr}, 5};
   Grown known = {};

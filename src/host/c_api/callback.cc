@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks of callout/c_api.h, and the barrier.
+// The callbacks of callout/c_api.h, and the barrier.
 #include "callout/pjrt/host_callback.h"
+#include "core/base/cat.h"
 #include "core/callbacks/binding_scope.h"
 #include "core/callbacks/native_function.h"
 #include "host/c_api/edge.h"
 #include "host/executables/callback_bindings.h"
 #include "host/pjrt/attach.h"
 
-using namespace callout;  // the functions are C symbols
+using namespace callout;  // for the C functions below, which are outside of the namespace
 using callout::internal::GuardC;
 
 namespace {
@@ -27,7 +28,7 @@ Result<std::vector<pjrt::LoadedHostCallback>> internal::ReadCallbacks(const char
   std::vector<pjrt::LoadedHostCallback> read;
   for (size_t i = 0; i < count; ++i) {
     if (callbacks == nullptr || callbacks[i] == nullptr) {
-      return InvalidArgument(std::string(function) + ": callback " + std::to_string(i) + " is null");
+      return InvalidArgument(internal::Cat(function, ": callback ", i, " is null"));
     }
     read.push_back(callbacks[i]->callback);
   }
@@ -40,7 +41,7 @@ callout_status* callout_callback_from_closure(const char* name, const callout_cl
     std::string copy = name;
     std::unique_ptr<callout_callback> handle(
         internal::NewHandle<callout_callback>(pjrt::LoadedHostCallback("", nullptr)));
-    // What fails from here on must not have taken the closure.
+    // MakeClosure is the last step that can fail, because it takes ownership of the closure if it succeeds.
     CALLOUT_ASSIGN_OR_RETURN(auto callback, internal::MakeClosure(copy, *closure));
     handle->callback = pjrt::LoadedHostCallback(std::move(copy), std::move(callback));
     *out = handle.release();
@@ -79,7 +80,7 @@ callout_status* callout_barrier_wait(double timeout_seconds) noexcept {
   return GuardC(__func__, {}, [&] { return pjrt::BarrierWait(internal::ClampTimeout(timeout_seconds)); });
 }
 
-using namespace callout;  // the functions are C symbols
+using namespace callout;  // for the C functions below, which are outside of the namespace
 using callout::internal::GuardC;
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// callout/c_api.h as a host uses it that has a PJRT binding of its own: here, the bare C API.
+// Tests callout/c_api.h in a host that has a PJRT binding of its own; the bare C API stands for such a binding.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class CApiAttachTest : public internal::LiveCountTest {
     delete api_;
   }
 
-  // The host's own.
+  // Compiles with the host's own PJRT binding.
   static Result<PJRT_LoadedExecutable*> Compile(std::string code) {
     CALLOUT_ASSIGN_OR_RETURN(const std::string options, internal::SerializeCompileOptions({}));
     PjrtArgs<PJRT_Program> source;
@@ -63,7 +63,7 @@ class CApiAttachTest : public internal::LiveCountTest {
     args.executable = executable;
     EXPECT_THAT(CALLOUT_PJRT(*api_, PJRT_LoadedExecutable_Destroy, args), IsOk());
   }
-  // Runs a program without results of interest.
+  // Runs a program and drops its results.
   static Status Run(PJRT_LoadedExecutable* executable) {
     const int64_t dims[] = {4};
     const float values[] = {1, 2, 3, 4};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plugins, clients and devices of callout/c_api.h.
+// The plugins, clients and devices of callout/c_api.h.
 #include "callout/pjrt/client.h"
 
 #include <algorithm>
@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "core/base/cat.h"
 #include "host/c_api/edge.h"
 
-using namespace callout;  // the functions are C symbols
+using namespace callout;  // for the C functions below, which are outside of the namespace
 using callout::internal::GuardC;
 
 namespace {
@@ -32,7 +33,7 @@ Result<pjrt::Value> ReadValue(const std::string& function, const callout_option&
     case CALLOUT_OPTION_BOOL:
       return pjrt::Value(option.integer != 0);
     default:
-      return InvalidArgument(where + "is of the unknown kind " + std::to_string(option.kind));
+      return InvalidArgument(internal::Cat(where, "is of the unknown kind ", option.kind));
   }
 }
 
@@ -43,8 +44,8 @@ Result<pjrt::ClientOptions> ReadClientOptions(const callout_client_options* give
   pjrt::ClientOptions options;
   if (known.reserved != 0) return Unimplemented("callout_client_create: `reserved` is not 0");
   if (known.concurrent_runs < -1) {
-    return InvalidArgument("callout_client_create: concurrent_runs must be at least -1, got " +
-                           std::to_string(known.concurrent_runs));
+    return InvalidArgument(
+        internal::Cat("callout_client_create: concurrent_runs must be at least -1, got ", known.concurrent_runs));
   }
   if (known.concurrent_runs != 0) options.concurrent_runs = std::max(known.concurrent_runs, 0);
   CALLOUT_ASSIGN_OR_RETURN(options.values,
@@ -58,7 +59,7 @@ Result<pjrt::Values> internal::ReadValues(const char* function, const callout_op
   pjrt::Values values;
   for (size_t i = 0; i < count; ++i) {
     if (options == nullptr || options[i].name == nullptr) {
-      return InvalidArgument(std::string(function) + ": option " + std::to_string(i) + " has no name");
+      return InvalidArgument(internal::Cat(function, ": option ", i, " has no name"));
     }
     CALLOUT_ASSIGN_OR_RETURN(values[options[i].name], ReadValue(function, options[i]));
   }
@@ -67,8 +68,8 @@ Result<pjrt::Values> internal::ReadValues(const char* function, const callout_op
 
 Result<const pjrt::Device*> internal::FindDevice(const char* function, const pjrt::Client& client, size_t index) {
   if (index < client.devices().size()) return &client.devices()[index];
-  return Status(StatusCode::kOutOfRange, std::string(function) + ": there is no device " + std::to_string(index) +
-                                             "; the client has " + std::to_string(client.devices().size()));
+  return Status(StatusCode::kOutOfRange,
+                internal::Cat(function, ": there is no device ", index, "; the client has ", client.devices().size()));
 }
 
 callout_status* callout_plugin_load(const char* path, callout_plugin** out) noexcept {
@@ -136,8 +137,8 @@ callout_status* callout_client_device(const callout_client* client, size_t index
                              internal::FindDevice("callout_client_device", *client->client, index));
     const size_t size = out->struct_size;
     if (size < sizeof(callout_device)) {
-      return InvalidArgument("callout_client_device: out->struct_size is " + std::to_string(size) + "; expected " +
-                             std::to_string(sizeof(callout_device)) + ", the sizeof of the struct");
+      return InvalidArgument(internal::Cat("callout_client_device: out->struct_size is ", size, "; expected ",
+                                           sizeof(callout_device), ", the sizeof of the struct"));
     }
     out->id = device->id;
     out->ordinal = device->ordinal;

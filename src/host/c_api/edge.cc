@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "core/base/cat.h"
 #include "core/base/live_count.h"
 
 struct callout_status {
@@ -15,7 +16,7 @@ struct callout_status {
 namespace callout::internal {
 namespace {
 
-// A status that is destroyed; the one for no memory is not.
+// A status that its caller destroys, unlike the static one for "out of memory".
 struct MadeStatus : callout_status {
   explicit MadeStatus(const Status& status)
       : callout_status{static_cast<int32_t>(status.code()), std::string(status.message())} {}
@@ -24,7 +25,7 @@ struct MadeStatus : callout_status {
 
 callout_status g_out_of_memory = {static_cast<int32_t>(StatusCode::kResourceExhausted), "out of memory"};
 
-constexpr size_t kLargestOptions = 4096;  // a struct_size above is no size
+constexpr size_t kLargestOptions = 4096;  // a larger struct_size cannot be right
 
 }  // namespace
 
@@ -51,14 +52,14 @@ Status CopyOptions(const char* function, const void* options, size_t least, size
   size_t size = 0;
   std::memcpy(&size, options, sizeof(size));
   if (size < least || size > kLargestOptions) {
-    return InvalidArgument(std::string(function) + ": struct_size of the options is " + std::to_string(size) +
-                           "; expected " + std::to_string(known_size) + ", the sizeof of the struct");
+    return InvalidArgument(Cat(function, ": struct_size of the options is ", size, "; expected ", known_size,
+                               ", the sizeof of the struct"));
   }
   const auto* bytes = static_cast<const unsigned char*>(options);
   for (size_t i = known_size; i < size; ++i) {
     if (bytes[i] != 0) {
-      return Unimplemented(std::string(function) + ": an option at byte " + std::to_string(i) +
-                           " is newer than this library, version " + std::to_string(CALLOUT_C_API_VERSION));
+      return Unimplemented(
+          Cat(function, ": an option at byte ", i, " is newer than this library, version ", CALLOUT_C_API_VERSION));
     }
   }
   std::memcpy(known, options, std::min(size, known_size));

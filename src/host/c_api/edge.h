@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The edge of callout/c_api.h: the objects behind its handles, and the frame of each function, which checks
+// The edge of callout/c_api.h: the objects behind its handles, and the guard around each function, which checks
 // arguments, returns Statuses and lets no exception out.
 #pragma once
 
@@ -22,20 +22,20 @@ namespace callout::internal {
 
 using CountedHandle = Counted<LiveKind::kHandle>;
 
-/// A handle over `parts`, for the caller to destroy.
+/// Returns a new handle over `parts`, which the caller destroys.
 template <typename Handle, typename... Parts>
 Handle* NewHandle(Parts&&... parts) {
   return new Handle{std::forward<Parts>(parts)...};
 }
 
-/// InvalidArgument if one is null.
+/// Reads an array of callbacks. InvalidArgument if one is null.
 Result<std::vector<pjrt::LoadedHostCallback>> ReadCallbacks(const char* function, callout_callback* const* callbacks,
                                                             size_t count);
 
-/// Reads options by their names. InvalidArgument for what is no option.
+/// Reads options by their names. InvalidArgument for a value that no option can have.
 Result<pjrt::Values> ReadValues(const char* function, const callout_option* options, size_t count);
 
-/// OutOfRange if there is none. Borrowed: valid as long as the client.
+/// Returns the device at `index`; OutOfRange if there is none. Borrowed: valid as long as the client.
 Result<const pjrt::Device*> FindDevice(const char* function, const pjrt::Client& client, size_t index);
 
 }  // namespace callout::internal
@@ -85,9 +85,9 @@ struct callout_execution {
 
 namespace callout::internal {
 
-// The edge of callout/c_api.h: it checks arguments, returns Statuses and lets no exception out.
+// The guard around each function: it checks arguments, returns Statuses and lets no exception out.
 
-/// Null if ok. The caller's to destroy.
+/// Returns null if ok. The caller destroys the result.
 callout_status* ToCStatus(const Status& status) noexcept;
 callout_status* OutOfMemory() noexcept;
 
@@ -96,11 +96,11 @@ struct Argument {
   const char* name;
 };
 
-/// InvalidArgument that names the first null.
+/// InvalidArgument that names the first null argument.
 Status CheckNotNull(const char* function, std::initializer_list<Argument> arguments);
 
-/// Runs `body`, which returns a Status, unless one of the arguments is null, and hands over its error, or that of
-/// whatever it throws.
+/// Runs `body`, which returns a Status, unless an argument in `not_null` is null. Returns the error of the check, of
+/// `body`, or of an exception that `body` throws.
 template <typename Body>
 callout_status* GuardC(const char* function, std::initializer_list<Argument> not_null, Body&& body) noexcept {
   try {
@@ -116,11 +116,12 @@ callout_status* GuardC(const char* function, std::initializer_list<Argument> not
   }
 }
 
-/// Copies what the caller knew of `size` bytes at `options` to `known`, a struct of zeros. InvalidArgument if it is
-/// smaller than `least`, or has something that is not zero behind what is known here.
+/// Copies the fields that the caller knew, the struct_size bytes at `options`, to `known`, a struct of zeros.
+/// InvalidArgument if the struct is smaller than `least`, or has a byte that is not zero behind the known fields.
 Status CopyOptions(const char* function, const void* options, size_t least, size_t known_size, void* known);
 
-/// As CopyOptions. Null is all zeros. A struct that grows says how large it was at first.
+/// Like CopyOptions, but returns the struct. Null reads as all zeros. `least`: the first size of a struct that has
+/// grown since.
 template <typename Options>
 Result<Options> ReadOptions(const char* function, const Options* options, size_t least = sizeof(Options)) {
   Options known = {};
@@ -128,7 +129,7 @@ Result<Options> ReadOptions(const char* function, const Options* options, size_t
   return known;
 }
 
-/// Forever, as -1, where a clock could not count that far.
+/// Returns -1 (no limit) for a time that a clock cannot count.
 double ClampTimeout(double seconds);
 
 }  // namespace callout::internal

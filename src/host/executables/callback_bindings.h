@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Binds the callbacks that are given to a compilation to what programs call them.
+// Binds the callbacks that a compilation is given to the names by which programs call them.
 #pragma once
 
 #include <span>
@@ -11,11 +11,11 @@
 
 namespace callout::internal {
 
-/// Binds by name, by place ("#0"), and by channels. InvalidArgument for two of one name.
+/// Binds each callback by its name, by its position ("#0"), and by its channels. InvalidArgument for two of one name.
 Result<Bindings> MakeBindings(std::span<const pjrt::LoadedHostCallback> callbacks);
 
-/// FailedPrecondition if a call that JAX lowered returns something, and is bound to what takes taps only. Calls of
-/// Callout's own are checked where the program is loaded; those of JAX's may be debug callbacks, which are taps.
+/// FailedPrecondition if a call that JAX lowered has results and is bound to a callback that takes taps only. Callout's
+/// own calls are checked when the program is loaded; JAX's calls may be debug callbacks, which are taps.
 Status CheckJaxCalls(const pjrt::LoadedExecutable& executable, const Bindings& bindings);
 
 }  // namespace callout::internal

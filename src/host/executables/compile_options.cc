@@ -3,29 +3,30 @@
 
 #include <variant>
 
+#include "core/base/cat.h"
 #include "core/encoding/wire.h"
 
 namespace callout::internal {
 namespace {
 
-// ExecutableBuildOptionsProto
+// Field numbers of ExecutableBuildOptionsProto.
 constexpr int kNumReplicas = 4;
 constexpr int kNumPartitions = 5;
 constexpr int kUseSpmdPartitioning = 6;
 constexpr int kDeviceAssignment = 9;
 constexpr int kUseShardyPartitioner = 19;
-// CompileOptionsProto
+// Field numbers of CompileOptionsProto.
 constexpr int kExecutableBuildOptions = 3;
 constexpr int kCompilePortableExecutable = 4;
 constexpr int kEnvOptionOverrides = 7;  // a map: messages of a key and a value
 constexpr int kKey = 1;
 constexpr int kValue = 2;
-// OptionOverrideProto
+// Field numbers of OptionOverrideProto.
 constexpr int kString = 1;
 constexpr int kBool = 2;
 constexpr int kInteger = 3;
 constexpr int kDouble = 4;
-// DeviceAssignmentProto
+// Field numbers of DeviceAssignmentProto.
 constexpr int kReplicaCount = 1;
 constexpr int kComputationCount = 2;
 constexpr int kComputationDevices = 3;
@@ -73,13 +74,12 @@ Result<std::string> SerializeOverride(const std::string& name, const pjrt::Value
 Result<std::string> SerializeCompileOptions(pjrt::CompileOptions options, int partitions) {
   if (options.num_partitions == 0) options.num_partitions = partitions;
   if (options.num_replicas < 1 || options.num_partitions < 1) {
-    return InvalidArgument("callout: a program needs at least one replica and one partition, got " +
-                           std::to_string(options.num_replicas) + " and " + std::to_string(options.num_partitions));
+    return InvalidArgument(Cat("callout: a program needs at least one replica and one partition, got ",
+                               options.num_replicas, " and ", options.num_partitions));
   }
-  if (options.num_replicas > kMaxDevices / options.num_partitions) {  // plugins make tables of as many
-    return InvalidArgument("callout: a program for " + std::to_string(options.num_replicas) + " replicas of " +
-                           std::to_string(options.num_partitions) + " partitions; at most " +
-                           std::to_string(kMaxDevices) + " devices can be");
+  if (options.num_replicas > kMaxDevices / options.num_partitions) {  // plugins allocate tables of this size
+    return InvalidArgument(Cat("callout: a program for ", options.num_replicas, " replicas of ", options.num_partitions,
+                               " partitions; at most ", kMaxDevices, " devices can be"));
   }
   WireWriter build;
   build.AddNumber(kNumReplicas, static_cast<uint64_t>(options.num_replicas));
@@ -88,12 +88,12 @@ Result<std::string> SerializeCompileOptions(pjrt::CompileOptions options, int pa
   if (!options.device_assignment.empty()) {
     const size_t expected = static_cast<size_t>(options.num_replicas) * static_cast<size_t>(options.num_partitions);
     if (options.device_assignment.size() != expected) {
-      return InvalidArgument("callout: a device assignment for " + std::to_string(expected) + " devices has " +
-                             std::to_string(options.device_assignment.size()));
+      return InvalidArgument(
+          Cat("callout: a device assignment for ", expected, " devices has ", options.device_assignment.size()));
     }
     build.AddMessage(kDeviceAssignment, SerializeAssignment(options));
   }
-  build.AddNumber(kUseShardyPartitioner, 1);  // what JAX's programs are written for
+  build.AddNumber(kUseShardyPartitioner, 1);  // JAX's programs are written for Shardy
   WireWriter all;
   all.AddMessage(kExecutableBuildOptions, build.bytes());
   for (const auto& [name, value] : options.xla_options) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// xla.CompileOptionsProto, which PJRT takes serialised. Its few fields that are needed are written by hand: a protobuf
-// library would be a second one beside the plugin's.
+// Writes xla.CompileOptionsProto, which PJRT takes serialised. The few fields that are needed are written by hand,
+// because a protobuf library would clash with the plugin's own.
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@
 
 namespace callout::internal {
 
-/// Field numbers: xla/pjrt/proto/compile_options.proto. `partitions`: how many there are if the options leave it open.
-/// InvalidArgument for numbers of devices that make XLA end the process, and for a device assignment of another size.
+/// Serialises the options. Field numbers: xla/pjrt/proto/compile_options.proto. `partitions`: the number of partitions
+/// if the options leave it open. InvalidArgument for numbers of devices that would make XLA end the process, and for a
+/// device assignment of the wrong size.
 Result<std::string> SerializeCompileOptions(pjrt::CompileOptions options, int partitions = 1);
 
-/// The message for a program that one device runs, whichever it is told to when it runs.
+/// Returns the options of a portable executable: it runs on one device, which each execution chooses.
 std::string SerializePortableOptions();
 
 }  // namespace callout::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes follow from the wire format; that XLA reads them so is shown by tests with its plugin.
+// Compares bytes that follow from the wire format; tests with XLA's plugin show that XLA reads them.
 #include "host/executables/compile_options.h"
 
 #include <gmock/gmock.h>

@@ -5,12 +5,12 @@
 
 #include "callout/pjrt/executable.h"
 #include "core/attributes/jax_calls.h"
+#include "core/base/cat.h"
 #include "core/base/log.h"
 #include "core/callbacks/binding_scope.h"
 #include "core/encoding/checksums.h"
 #include "host/executables/callback_bindings.h"
 #include "host/executables/compile_options.h"
-#include "host/executables/compile_process.h"
 #include "host/executables/executable_file.h"
 #include "host/executables/other_handlers.h"
 #include "host/pjrt/pjrt_abi.h"
@@ -37,26 +37,22 @@ Status CheckCallable(const Program& program, const CompileOptions& options, cons
                            "callout.export(..., shapes=[...])");
   }
   if (options.num_partitions > 0 && program.num_devices > 0 && options.num_partitions != program.num_devices) {
-    return InvalidArgument(what + "was exported for " + std::to_string(program.num_devices) + " devices, got " +
-                           std::to_string(options.num_partitions) + " partitions");
+    return InvalidArgument(internal::Cat(what, "was exported for ", program.num_devices, " devices, got ",
+                                         options.num_partitions, " partitions"));
   }
   if (program.num_tokens > 0) {
-    return InvalidArgument(what + "takes tokens, for " + std::to_string(program.num_tokens) +
-                           " ordered effects; callout.export keeps the order inside the program");
+    return InvalidArgument(internal::Cat(what, "takes tokens, for ", program.num_tokens,
+                                         " ordered effects; callout.export keeps the order inside the program"));
   }
   return OkStatus();
 }
 
-// Which StableHLO the plugin reads, "" if it does not say.
+// Returns the StableHLO version that the plugin reads, "" if the plugin does not report one.
 std::string NewestStablehlo(const Plugin& plugin) {
   const auto it = plugin.attributes().find("stablehlo_current_version");
   if (it == plugin.attributes().end()) return "";
   const auto* numbers = std::get_if<std::vector<int64_t>>(&it->second);
-  std::string version;
-  for (const int64_t number : numbers == nullptr ? std::vector<int64_t>() : *numbers) {
-    version += (version.empty() ? "" : ".") + std::to_string(number);
-  }
-  return version;
+  return numbers == nullptr ? "" : internal::Join(*numbers, ".");
 }
 
 bool IsNewer(const std::string& one, const std::string& other) {
@@ -66,13 +62,13 @@ bool IsNewer(const std::string& one, const std::string& other) {
   return std::lexicographical_compare(b, b + 3, a, a + 3);
 }
 
-// The plugin's error, with its reason where that is known.
+// Adds the reason to the plugin's error where the reason is known.
 Status Explain(Status error, const Program& program, const Plugin& plugin) {
   if (error.message().find("Side-effect HLO must have sharding") != std::string_view::npos) {
-    return Status(error.code(),
-                  "callout: in a program over several partitions, taps and calls with side effects have to be inside "
-                  "of shard_map. The plugin says: " +
-                      std::string(error.message()));
+    return error.WithMessage(
+        "callout: in a program over several partitions, taps and calls with side effects have to be inside "
+        "of shard_map. The plugin says: " +
+        std::string(error.message()));
   }
   error = internal::ExplainMissingHandler(std::move(error));
   const std::string version = program.StablehloVersion(), newest = NewestStablehlo(plugin);
@@ -83,17 +79,18 @@ Status Explain(Status error, const Program& program, const Plugin& plugin) {
       plugin.path() + "\". The plugin says: " + std::string(error.message()));
 }
 
-// Stands for a callback that nobody has.
+// Makes a callback that fails, for a name to which nothing is bound.
 std::shared_ptr<internal::Callback> MakePlaceholder(std::string_view name) {
   const std::string text(name);
   const auto fail = [text](const Call&) {
-    return NotFound("callout: no callback is bound to the name '" + text + "'");
+    return Status(StatusCode::kNotFound, "callout: no callback is bound to the name '" + text + "'",
+                  StatusKind::kUnboundName);
   };
   Result<LoadedHostCallback> made = FunctionCallback(text, fail).Make();
   return made.ok() ? made->callback() : nullptr;
 }
 
-// What a compilation makes for names that nothing has.
+// Makes placeholder callbacks during a compilation for names to which nothing is bound, and collects the names.
 class Placeholders {
  public:
   explicit Placeholders(const CompileOptions& options) : allows_all_(options.allow_unbound_names) {}
@@ -102,22 +99,24 @@ class Placeholders {
     return [this](std::string_view name) -> std::shared_ptr<internal::Callback> {
       if (allows_all_) return MakePlaceholder(name);
       if (!name.starts_with(internal::kJaxNamePrefix)) return nullptr;
-      // A program of JAX's does not say which names it needs: all of them are told, once they were asked for.
+      // A program of JAX's does not list the names that it needs, so the error names all missing ones once all were
+      // looked up.
       if (std::ranges::find(missing_, name) == missing_.end()) missing_.emplace_back(name);
       return MakePlaceholder(name);
     };
   }
 
-  /// NotFound with the names that nothing has.
+  /// NotFound with the names to which nothing is bound.
   Status Check() {
     if (missing_.empty()) return OkStatus();
     std::ranges::sort(missing_, {}, [](const std::string& name) { return std::pair(name.size(), name); });
-    std::string names;
-    for (const std::string& name : missing_) names += (names.empty() ? "'" : ", '") + name + "'";
-    return NotFound(
-        "callout: no callback is bound to " + names +
-        ": they stand for the Python functions that JAX had when it lowered the program (pure_callback, io_callback, "
-        "debug.callback, buffer_callback), in their order; bind a function to each of these names");
+    const auto quoted = [](const std::string& name) { return "'" + name + "'"; };
+    return Status(
+        StatusCode::kNotFound,
+        "callout: no callback is bound to " + internal::Join(missing_, ", ", quoted) +
+            ": they stand for the Python functions that JAX had when it lowered the program (pure_callback, "
+            "io_callback, debug.callback, buffer_callback), in their order; bind a function to each of these names",
+        StatusKind::kUnboundName);
   }
 
  private:
@@ -125,7 +124,7 @@ class Placeholders {
   std::vector<std::string> missing_;
 };
 
-// Whether a program may wait for its callbacks. Taps do not block.
+// True if a program may block on its callbacks. Taps do not block.
 bool HasCalls(std::string_view code) {
   constexpr std::string_view kTargets[] = {"callout.v1.call", "callout.v1.buffer", "_python_cpu_callback"};
   return std::ranges::any_of(kTargets, [&](std::string_view target) { return code.find(target) != code.npos; });
@@ -137,11 +136,11 @@ Result<LoadedHostCallback> Compiler::MakeLoadedHostCallback(const LoadedHostCall
   return args.Make();
 }
 
-// What goes to the plugin.
+// The input of a compilation in the form that the plugin takes.
 struct Compiler::Preparation {
   std::string options;  // serialised
   internal::Bindings bindings;
-  std::string code;  // PJRT wants it writable
+  std::string code;  // a copy, because PJRT wants it writable
 };
 
 Result<Compiler::Preparation> Compiler::Prepare(const Program& program, const CompileOptions& options) const {
@@ -155,7 +154,7 @@ Result<Compiler::Preparation> Compiler::Prepare(const Program& program, const Co
   return prepared;
 }
 
-// `serialized`: null, or where what Serialize would return goes.
+// `serialized`: null, or receives the bytes that Serialize would return.
 Result<LoadedExecutable> Compiler::CompileAnew(Preparation& prepared, const Program& program,
                                                const CompileOptions& options, std::string* serialized) const {
   std::string& code = prepared.code;
@@ -181,7 +180,7 @@ Result<LoadedExecutable> Compiler::CompileAnew(Preparation& prepared, const Prog
   CALLOUT_RETURN_IF_ERROR(placeholders.Check());
   CALLOUT_RETURN_IF_ERROR(executable.ReadProperties());
   CALLOUT_RETURN_IF_ERROR(internal::CheckJaxCalls(executable, prepared.bindings));
-  if (code.find("mhlo.layout_mode") != std::string::npos) {  // reading the compiled program takes its time
+  if (code.find("mhlo.layout_mode") != std::string::npos) {  // reading the compiled program is slow
     CALLOUT_RETURN_IF_ERROR(executable.CheckArgumentLayouts());
   }
   CALLOUT_ASSIGN_OR_RETURN(executable.transfers_, internal::HostTransferProgram::Make(*client_, args.executable,
@@ -192,7 +191,7 @@ Result<LoadedExecutable> Compiler::CompileAnew(Preparation& prepared, const Prog
   const bool moves = executable.wants_runners_ && client_->runners() != nullptr;
   if (moves || serialized != nullptr) {
     auto bytes = internal::SerializeExecutable(plugin.api(), args.executable);
-    if (bytes.ok()) {  // otherwise it runs where it was compiled
+    if (bytes.ok()) {  // without bytes, the executable runs where it was compiled
       const auto compiled = std::make_shared<const std::string>(*std::move(bytes));
       if (moves) (void)executable.MoveToRunners(client_, executable.home_device_, compiled, scope);
       if (serialized != nullptr) *serialized = executable.WriteFile(*compiled);
@@ -217,41 +216,14 @@ Result<LoadedExecutable> Compiler::Compile(const Program& program, const Compile
   return executable;
 }
 
-Result<std::string> Compiler::CompileInProcess(const Preparation& prepared, const Program& program,
-                                               const CompileOptions& options) const {
-  internal::CompileRequest request;
-  request.plugin = client_->plugin().path();
-  request.client = client_->options();
-  request.num_devices = program.num_devices;
-  request.code = prepared.code;
-  request.handlers = internal::RegisteredTargets(client_->plugin());
-  request.options.num_replicas = options.num_replicas;
-  request.options.num_partitions = options.num_partitions;
-  request.options.device_assignment = options.device_assignment;
-  request.options.xla_options = options.xla_options;
-  const std::string what = program.name.empty() ? "a program" : "the program '" + program.name + "'";
-  return internal::CompileElsewhere(options.process, request, what);
-}
-
-// Here or in another process. `serialized`: null, or where the bytes go; they stay empty where the plugin has none.
-Result<LoadedExecutable> Compiler::CompileUncached(Preparation& prepared, const Program& program,
-                                                   const CompileOptions& options, std::string* serialized) const {
-  if (options.process.command.empty()) return CompileAnew(prepared, program, options, serialized);
-  CALLOUT_ASSIGN_OR_RETURN(std::string bytes, CompileInProcess(prepared, program, options));
-  CALLOUT_ASSIGN_OR_RETURN(LoadedExecutable executable, Load(bytes, options));
-  executable.shapes_ = program.shapes;
-  if (serialized != nullptr) *serialized = std::move(bytes);
-  return executable;
-}
-
 // Writes a compiled program to the cache, unless the plugin cannot load it again.
 Status Compiler::Store(const internal::ExecutableCache& cache, const std::string& key, const std::string& serialized,
                        const LoadedExecutable& executable, const CompileOptions& options) const {
-  if (executable.loaded_from_ == nullptr) {  // nobody has loaded the bytes yet
+  if (executable.loaded_from_ == nullptr) {  // nobody has tried to load the bytes yet
     if (const Result<LoadedExecutable> loaded = Load(serialized, options); !loaded.ok()) {
-      return Status(loaded.status().code(),
-                    "callout: the compiled program is not put into the cache '" + options.cache_directory +
-                        "', because it cannot be loaded again: " + std::string(loaded.status().message()));
+      return loaded.status().WithMessage(
+          "callout: the compiled program is not put into the cache '" + options.cache_directory +
+          "', because it cannot be loaded again: " + std::string(loaded.status().message()));
     }
   }
   return cache.Write(key, serialized);
@@ -259,12 +231,11 @@ Status Compiler::Store(const internal::ExecutableCache& cache, const std::string
 
 Result<LoadedExecutable> Compiler::CompileOne(const Program& program, const CompileOptions& options) const {
   CALLOUT_ASSIGN_OR_RETURN(Preparation prepared, Prepare(program, options));
-  if (options.cache_directory.empty()) return CompileUncached(prepared, program, options, nullptr);
+  if (options.cache_directory.empty()) return CompileAnew(prepared, program, options, nullptr);
   CALLOUT_ASSIGN_OR_RETURN(const auto cache, internal::ExecutableCache::Open(options.cache_directory));
-  const std::string key =
-      internal::Sha256Hex(internal::MadeBy(*client_) + '\n' + std::to_string(prepared.options.size()) + '\n' +
-                          prepared.options + prepared.code);
-  Status unusable;  // why the program that the cache has cannot be loaded
+  const std::string key = internal::Sha256Hex(
+      internal::Cat(internal::MadeBy(*client_), '\n', prepared.options.size(), '\n', prepared.options, prepared.code));
+  Status unusable;  // why the program in the cache cannot be loaded
   if (const auto found = cache.Read(key)) {
     Result<LoadedExecutable> loaded = Load(*found, options);
     if (loaded.ok()) {
@@ -275,8 +246,8 @@ Result<LoadedExecutable> Compiler::CompileOne(const Program& program, const Comp
     unusable = loaded.status();
   }
   std::string serialized;
-  // If a name is missing, the compilation fails as well and says which; the program stays in the cache.
-  CALLOUT_ASSIGN_OR_RETURN(LoadedExecutable executable, CompileUncached(prepared, program, options, &serialized));
+  // If a name is missing, the compilation fails with an error that names it; the program stays in the cache.
+  CALLOUT_ASSIGN_OR_RETURN(LoadedExecutable executable, CompileAnew(prepared, program, options, &serialized));
   if (!unusable.ok()) {
     internal::Log(internal::LogLevel::kWarning,
                   "callout: the program in the cache '" + options.cache_directory +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs whose callbacks block, several at a time on one device of the CPU plugin.
+// Tests programs whose callbacks block, several at a time on one device of the CPU plugin.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,11 +24,11 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int kExtent = 128;  // what XLA:CPU does not run on the thread that asks for it
+constexpr int kExtent = 128;  // large enough that XLA:CPU does not run the program on the calling thread
 constexpr int kElements = kExtent * kExtent;
 constexpr auto kLong = std::chrono::seconds(60);  // only a defect waits for so long
 
-// Callbacks that wait for each other, or for the test.
+// Callbacks wait for each other, or for the test, at a gate.
 class Gate {
  public:
   void Open() {
@@ -48,10 +48,10 @@ class Gate {
   bool is_open_ = false;
 };
 
-// Opens a gate with the last of `count` that arrive.
-class Meeting {
+// Opens a gate when the last of `count` callers arrives.
+class Rendezvous {
  public:
-  explicit Meeting(int count) : missing_(count) {}
+  explicit Rendezvous(int count) : missing_(count) {}
   Status Arrive() {
     if (--missing_ == 0) gate_.Open();
     return gate_.Wait();
@@ -64,7 +64,7 @@ class Meeting {
 
 std::string Matrix() { return "tensor<128x128xf32>"; }
 
-// x * x, then what "f" makes of it.
+// Returns the program f(x * x), where "f" is the callback.
 std::string ProductOfCall() {
   return "module @m {\nfunc.func public @main(%x: " + Matrix() + " {tf.aliasing_output = 0 : i32}) -> " + Matrix() +
          " {\n%p = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (" + Matrix() + ", " + Matrix() +
@@ -82,7 +82,7 @@ std::string Product() {
 
 class ConcurrencyTest : public internal::CpuClientTest {
  protected:
-  // All elements `value`.
+  // Returns an array whose elements are all `value`.
   static Buffer Filled(const std::shared_ptr<const Client>& client, float value, size_t device = 0) {
     const std::vector<int64_t> dims = {kExtent, kExtent};
     return Buffer::FromHost(client, client->devices()[device], dims, std::vector<float>(kElements, value)).value();
@@ -100,7 +100,7 @@ class ConcurrencyTest : public internal::CpuClientTest {
     EXPECT_THAT(executable, IsOk());
     return std::move(executable).value();
   }
-  // Copies, after `first`.
+  // Returns a callback that runs `first` and then copies its argument to its result.
   static std::function<Status(const Call&)> CopyAfter(std::function<Status()> first) {
     return [first = std::move(first)](const Call& call) -> Status {
       CALLOUT_RETURN_IF_ERROR(first());
@@ -118,7 +118,7 @@ class ConcurrencyTest : public internal::CpuClientTest {
 TEST_F(ConcurrencyTest, RunsWhoseCallbacksWaitForEachOtherEnd) {
   constexpr int kRuns = 8;
   const auto client = MakeClient();
-  Meeting meeting(kRuns);
+  Rendezvous meeting(kRuns);
   const LoadedExecutable executable = Compile(client, ProductOfCall(), CopyAfter([&] { return meeting.Arrive(); }));
   const Buffer x = Filled(client, 0.5F);
   std::vector<std::thread> threads;
@@ -136,7 +136,8 @@ TEST_F(ConcurrencyTest, RunsWhoseCallbacksWaitForEachOtherEnd) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A client with more devices than there are processors runs each program more slowly.
+// The client prefers its first runners, one for each processor: a client with more devices than processors runs each
+// program more slowly.
 TEST_F(ConcurrencyTest, RunsAreOnAClientWithADeviceForEachProcessorWhileItHasOneThatIsIdle) {
   const auto processors = static_cast<int>(std::thread::hardware_concurrency());
   const auto client = MakeClient({.concurrent_runs = processors + 2});
@@ -189,7 +190,7 @@ TEST_F(ConcurrencyTest, ArgumentsMayBeDestroyedOnceItHasStarted) {
     ASSERT_THAT(execution, IsOk());
     executions.push_back(std::move(execution).value());
   }
-  (void)Filled(client, 7);  // takes the memory of the first, if that is free
+  (void)Filled(client, 7);  // takes the memory of the first array if that was freed
   gate.Open();
   EXPECT_THAT(executions[0].Wait(), IsOk());
   EXPECT_THAT(executions[1].Wait(), IsOk());
@@ -248,7 +249,7 @@ TEST_F(ConcurrencyTest, OutputsAreArgumentsOfProgramsOverSeveralDevices) {
 TEST_F(ConcurrencyTest, DonatedArgumentsAreDeleted) {
   const auto client = MakeClient();
   const LoadedExecutable executable = Compile(client, ProductOfCall(), CopyAfter([] { return OkStatus(); }));
-  Buffer state = Filled(client, 0.0078125F);  // 1 / 128: its square is itself
+  Buffer state = Filled(client, 0.0078125F);  // 1 / 128, because 128 * (1 / 128)^2 = 1 / 128
   for (int step = 0; step < 4; ++step) {
     auto outputs = executable.Run({&state}, {.donated_inputs = {0}});
     ASSERT_THAT(outputs, IsOk());
@@ -294,13 +295,13 @@ TEST_F(ConcurrencyTest, RunsAndViewsOnManyThreadsShareAnArray) {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    x.reset();  // what the last runs have borrowed may not be back
+    x.reset();  // memory that the last runs borrowed may not be returned yet
   }
 }
 
 TEST_F(ConcurrencyTest, MoreRunsThanRunnersWaitForEachOther) {
   const auto client = MakeClient({.concurrent_runs = 2});
-  Meeting meeting(2);
+  Rendezvous meeting(2);
   const LoadedExecutable executable = Compile(client, ProductOfCall(), CopyAfter([&] { return meeting.Arrive(); }));
   const Buffer x = Filled(client, 0.5F);
   std::vector<std::thread> threads;
@@ -375,7 +376,8 @@ TEST_F(ConcurrencyTest, HostsInCSayHowManyRunsThereMayBe) {
   callout_plugin* plugin = nullptr;
   ASSERT_THAT(Take(callout_plugin_load(CALLOUT_TEST_PLUGIN, &plugin)), IsOk());
   callout_client_options options = {};
-  options.struct_size = offsetof(callout_client_options, concurrent_runs);  // of a host that was compiled before it
+  // A host that was compiled before `concurrent_runs` existed.
+  options.struct_size = offsetof(callout_client_options, concurrent_runs);
   callout_client* client = nullptr;
   EXPECT_THAT(Take(callout_client_create(plugin, &options, &client)), IsOk());
   callout_client_destroy(client);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/base/log.h"
 #include "core/base/thread_annotations.h"
 #include "host/executables/executable_launch.h"
@@ -27,7 +28,7 @@ Status LoadedExecutable::ReadProperties() {
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_LoadedExecutable_AddressableDevices, devices));
   num_devices_ = devices.num_addressable_devices;
   devices_.assign(devices.addressable_devices, devices.addressable_devices + num_devices_);
-  // For a device by name, XLA:CPU makes no lists of devices, nor does it look for debug options in each run.
+  // If XLA:CPU gets one device by name, it makes no lists of devices and does not look up debug options in each run.
   if (num_devices_ == 1 && client()->platform() == "cpu") only_device_ = devices_[0];
   PjrtArgs<PJRT_LoadedExecutable_GetExecutable_Args> inner;
   inner.loaded_executable = handle_.get();
@@ -39,22 +40,22 @@ Status LoadedExecutable::ReadProperties() {
   num_outputs_ = outputs.num_outputs;
   PjrtArgs<PJRT_Executable_Name_Args> name;
   name.executable = executable_.get();
-  if (CALLOUT_PJRT(api, PJRT_Executable_Name, name).ok()) {  // not worth an error
+  if (CALLOUT_PJRT(api, PJRT_Executable_Name, name).ok()) {  // a program without a name is no error
     name_.assign(name.executable_name, name.executable_name_size);
   }
   return OkStatus();
 }
 
-// What fails to start on one device may go on on the others, and nothing tells when that is done: their callbacks must
-// find what the run was given.
+// If a launch fails on one device, the program may go on running on the others, and nothing reports when it ends. The
+// callbacks there must still find the run's context.
 static void KeepForever(std::shared_ptr<internal::RunContext> context) {
   static internal::Mutex mutex;
-  static auto* const kept = new std::vector<std::shared_ptr<internal::RunContext>>;  // leaked, as is meant
+  static auto* const kept = new std::vector<std::shared_ptr<internal::RunContext>>;  // leaked on purpose
   internal::MutexLock lock(mutex);
   kept->push_back(std::move(context));
 }
 
-// Of a program over several devices, which must start on all of them or on none. What was borrowed is as it should be.
+// Checks a launch over several devices, which must start on all of them or on none. Borrowed arguments need no check.
 Status LoadedExecutable::CheckBeforeLaunch(Arguments arguments, const Launch& launch) const {
   if (client()->is_stuck()) {
     return Status(StatusCode::kFailedPrecondition,
@@ -66,10 +67,10 @@ Status LoadedExecutable::CheckBeforeLaunch(Arguments arguments, const Launch& la
       const Buffer& buffer = *arguments[device][i];
       if (launch.inputs.data()[device * launch.kept.size() + i] != buffer.handle()) continue;
       const auto refused = [&](const char* why) {
-        return InvalidArgument("callout: argument " + std::to_string(i) + " on device " + std::to_string(device) + why);
+        return InvalidArgument(internal::Cat("callout: argument ", i, " on device ", device, why));
       };
       const Result<bool> is_deleted = buffer.IsDeleted();
-      // A plugin of few functions: it has to look itself.
+      // This plugin lacks the function, so it has to check the argument itself.
       if (is_deleted.status().code() == StatusCode::kUnimplemented) return OkStatus();
       CALLOUT_RETURN_IF_ERROR(is_deleted.status());
       if (*is_deleted) return refused(" was deleted or donated");
@@ -90,20 +91,20 @@ size_t LoadedExecutable::ListKept(std::span<const int64_t> donated, Launch& laun
 
 Status LoadedExecutable::Start(Arguments arguments, const ExecuteOptions& options, Launch& launch) const {
   if (arguments.size() != num_devices_) {
-    return InvalidArgument("callout: the program runs on " + std::to_string(num_devices_) +
-                           " devices, got arguments for " + std::to_string(arguments.size()));
+    return InvalidArgument(
+        internal::Cat("callout: the program runs on ", num_devices_, " devices, got arguments for ", arguments.size()));
   }
   const size_t num_args = launch.kept.size();
   PJRT_Buffer** input = launch.inputs.data();
-  bool is_elsewhere = runners_ != nullptr;  // an argument may be
+  bool is_elsewhere = runners_ != nullptr;  // on runners, any argument may be on another device
   for (size_t i = 0; i < num_devices_; ++i) {
     if (arguments[i].size() != num_args) {
-      return InvalidArgument("callout: device " + std::to_string(i) + " got " + std::to_string(arguments[i].size()) +
-                             " arguments, the first " + std::to_string(num_args));
+      return InvalidArgument(
+          internal::Cat("callout: device ", i, " got ", arguments[i].size(), " arguments, the first ", num_args));
     }
     for (const Buffer* buffer : arguments[i]) {
       if (buffer == nullptr || buffer->handle() == nullptr) {
-        return InvalidArgument("callout: an argument on device " + std::to_string(i) + " is null, or was moved away");
+        return InvalidArgument(internal::Cat("callout: an argument on device ", i, " is null, or was moved away"));
       }
       *input++ = buffer->handle();
       is_elsewhere = is_elsewhere || buffer->client().get() != client().get();
@@ -119,13 +120,13 @@ Status LoadedExecutable::Start(Arguments arguments, const ExecuteOptions& option
   if (num_devices_ > 1) CALLOUT_RETURN_IF_ERROR(CheckBeforeLaunch(arguments, launch));
   PjrtArgs<PJRT_ExecuteOptions> run;
   run.launch_id = options.run_id;
-  // XLA makes a set of them, also where there is nothing to take over.
+  // XLA builds a set of the indices even if the program can take over none of its arguments.
   if (only_device_ == nullptr || !argument_types_->KeepsAll()) {
     run.non_donatable_input_indices = launch.kept.data();
     run.num_non_donatable_input_indices = ListKept(options.donated_inputs, launch);
   }
-  // Devices meet by this number, and a host may give one number to two runs that go on at once. A context that is null
-  // may have an owner, who is told when the run is done.
+  // Devices rendezvous by the launch id, and a host may give one id to two concurrent runs. A context that is null may
+  // still have a deleter, which is called when the run is done.
   if (num_devices_ > 1 || options.context.use_count() > 0 || internal::RunContext::IsLaunchId(options.run_id)) {
     launch.context = std::make_shared<internal::RunContext>(options.context, options.run_id);
     run.launch_id = launch.context->launch_id();
@@ -148,7 +149,7 @@ Status LoadedExecutable::Start(Arguments arguments, const ExecuteOptions& option
     return status;
   }
   if (launch.borrowed.empty()) return OkStatus();
-  // It runs, and its callbacks see what the launch keeps: nothing from here on may be its error.
+  // The program runs, and its callbacks use what the launch keeps: no failure from here on may become the run's error.
   if (const Status deleted = DeleteDonated(arguments, options, launch); !deleted.ok()) {
     internal::Log(internal::LogLevel::kWarning, "callout: a donated input stays: " + std::string(deleted.message()));
   }
@@ -183,11 +184,11 @@ Result<Execution> LoadedExecutable::ExecuteThis(Arguments arguments, const Execu
   return execution;
 }
 
-// The error of an execution that made `outputs`. XLA:CPU tells its event only "Internal: Compute error: ...", whatever
-// the code was; an output has the original.
+// Returns the original error of an execution that made `outputs`. XLA:CPU's completion event has only "Internal:
+// Compute error: ...", whatever the code was; an output's event has the original error.
 static Status FindOriginal(Status error, const std::vector<Buffer>& outputs) {
   for (const Buffer& output : outputs) {
-    if (output.handle() == nullptr) continue;  // moved away
+    if (output.handle() == nullptr) continue;  // the caller has moved it away
     Result<Event> ready = output.Ready();
     if (!ready.ok()) continue;
     if (Status original = ready->Wait(); !original.ok()) return original;
@@ -195,7 +196,8 @@ static Status FindOriginal(Status error, const std::vector<Buffer>& outputs) {
   return error;
 }
 
-// Without an Event, which would hold the client for as long as it is waited for anyway. Null: has happened.
+// Waits for an event and destroys it. Does without the class Event, whose reference to the client is not needed during
+// the wait. Null stands for an event that has happened.
 static Status AwaitAndDestroy(const internal::PjrtApi& api, PJRT_Event* event) {
   if (event == nullptr) return OkStatus();
   PjrtArgs<PJRT_Event_Await_Args> await;
@@ -223,7 +225,8 @@ Result<std::vector<Buffer>> LoadedExecutable::RunFor(std::span<const Buffer* con
   const auto begin = std::chrono::steady_clock::now();
   CALLOUT_ASSIGN_OR_RETURN(Execution execution, ExecuteThis({&arguments, 1}, options));
   Event& done = execution.done[0];
-  (void)done.WaitFor(options.timeout - (std::chrono::steady_clock::now() - begin));  // Wait knows more of errors
+  // The error of the wait is dropped: Execution::Wait below returns it with more detail.
+  (void)done.WaitFor(options.timeout - (std::chrono::steady_clock::now() - begin));
   CALLOUT_ASSIGN_OR_RETURN(const bool is_done, done.IsReady());
   if (!is_done) {
     return Status(StatusCode::kDeadlineExceeded,

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <map>
 
+#include "core/base/cat.h"
 #include "core/base/file_io.h"
 #include "core/base/thread_annotations.h"
 #include "core/encoding/checksums.h"
@@ -57,7 +58,7 @@ Result<PJRT_LoadedExecutable*> LoadSerialized(const pjrt::Client& client, std::s
 namespace {
 
 constexpr std::string_view kAnyMark = "callout executable ";
-// Version 1 could hold bytes that the plugin had made of a loaded executable, which load and cannot run.
+// Version 1 could hold bytes that the plugin had made of a loaded executable: they load but do not run.
 constexpr std::string_view kMark = "callout executable 2\n";
 constexpr size_t kDigest = 64;  // hexadecimal digits
 constexpr int kMadeBy = 1;
@@ -65,8 +66,8 @@ constexpr int kWantsRunners = 2;
 constexpr int kDevice = 3;
 constexpr int kBytes = 4;
 
-// The beginning and the end of a file, where a library has the tables that change with its code, and its size. All of
-// it would take longer to read than a program takes to compile.
+// Returns the file's size and a hash of its beginning and end, where a library has the tables that change with its
+// code. Reading the whole file would take longer than compiling a program.
 std::string Outline(const std::string& path) {
   constexpr std::streamoff kPart = 1 << 16;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -78,7 +79,7 @@ std::string Outline(const std::string& path) {
   file.read(outline.data(), static_cast<std::streamsize>(part));
   file.seekg(size - static_cast<std::streamoff>(part));
   file.read(outline.data() + part, static_cast<std::streamsize>(part));
-  return std::to_string(size) + " bytes " + Sha256Hex(outline);
+  return Cat(size, " bytes ", Sha256Hex(outline));
 }
 
 std::string OutlineOnce(const std::string& path) {
@@ -90,7 +91,7 @@ std::string OutlineOnce(const std::string& path) {
   return it->second;
 }
 
-// Plugins compile for the processor that they run on.
+// Returns a hash of the processor's features, because plugins compile for the processor that they run on.
 const std::string& Instructions() {
   static const std::string* const digest = [] {
     std::ifstream file("/proc/cpuinfo");
@@ -143,9 +144,9 @@ std::string MadeBy(const pjrt::Client& client) {
   const pjrt::Plugin& plugin = client.plugin();
   const Result<pjrt::Topology> topology = client.ReadTopology();
   const char* flags = std::getenv("XLA_FLAGS");
-  return client.platform() + "; " + (topology.ok() ? topology->platform_version : "") + "; PJRT " +
-         std::to_string(plugin.major_version()) + "." + std::to_string(plugin.minor_version()) + "; plugin of " +
-         OutlineOnce(plugin.path()) + "; processor " + Instructions() + "; flags " + (flags == nullptr ? "" : flags);
+  return Cat(client.platform(), "; ", topology.ok() ? topology->platform_version : "", "; PJRT ",
+             plugin.major_version(), ".", plugin.minor_version(), "; plugin of ", OutlineOnce(plugin.path()),
+             "; processor ", Instructions(), "; flags ", flags == nullptr ? "" : flags);
 }
 
 namespace {
@@ -161,7 +162,7 @@ Status Failed(const std::string& what, const std::string& path) {
 Result<ExecutableCache> ExecutableCache::Open(const std::string& folder) {
   std::error_code error;
   const std::filesystem::path parent = std::filesystem::path(folder).parent_path();
-  if (!parent.empty()) std::filesystem::create_directories(parent, error);  // mkdir says what is wrong
+  if (!parent.empty()) std::filesystem::create_directories(parent, error);  // an error is ignored: mkdir reports one
   if (mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) return Failed("make the cache", folder);
   struct stat status = {};
   if (stat(folder.c_str(), &status) != 0) return Failed("open the cache", folder);
@@ -178,7 +179,7 @@ Result<ExecutableCache> ExecutableCache::Open(const std::string& folder) {
 }
 
 std::optional<std::string> ExecutableCache::Read(const std::string& key) const {
-  // Without waiting for a writer, if it is a pipe.
+  // O_NONBLOCK, so that opening a pipe does not wait for its writer.
   const Descriptor file(open(PathOf(key).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status = {};
   if (file.number() < 0 || fstat(file.number(), &status) != 0) return std::nullopt;
@@ -195,12 +196,11 @@ std::optional<std::string> ExecutableCache::Read(const std::string& key) const {
 }
 
 Status ExecutableCache::Write(const std::string& key, std::string_view bytes) const {
-  static std::atomic<int> number{0};  // of this process's files
-  const std::string unfinished =
-      folder_ + "/" + key + "." + std::to_string(getpid()) + "." + std::to_string(number.fetch_add(1)) + ".unfinished";
+  static std::atomic<int> number{0};  // of the files that this process writes
+  const std::string unfinished = Cat(folder_, "/", key, ".", getpid(), ".", number.fetch_add(1), ".unfinished");
   bool is_written = false;
   {
-    (void)unlink(unfinished.c_str());  // of a process that had this one's number, and crashed
+    (void)unlink(unfinished.c_str());  // left by a crashed process with the same id
     const Descriptor file(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
     if (file.number() < 0) return Failed("write to the cache", unfinished);
     is_written = WriteAll(file.number(), bytes) == bytes.size();

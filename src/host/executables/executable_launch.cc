@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Executables on runners (runners.h), and arguments from devices that they do not run on.
+// Executables on runners (runners.h), and arguments from other devices than the program's.
 #include "host/executables/executable_launch.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "callout/pjrt/executable.h"
+#include "core/base/cat.h"
 #include "core/callbacks/binding_scope.h"
 #include "host/executables/compile_options.h"
 #include "host/executables/executable_file.h"
@@ -18,7 +19,8 @@ namespace callout::pjrt {
 
 using internal::PjrtArgs;
 
-// What XLA:CPU decides by: below, a program runs on the thread that asks for it, whatever its callbacks do there.
+// True if XLA:CPU runs the program on the calling thread, whatever its callbacks do there: it does so below this number
+// of operations.
 bool LoadedExecutable::RunsOnCaller() const {
   constexpr float kFewFlops = 1000;
   const Result<Values> costs = ReadCosts();
@@ -39,14 +41,14 @@ Status LoadedExecutable::MoveToRunners(const std::shared_ptr<const Client>& home
   for (const auto& client : runners->clients()) {
     CALLOUT_ASSIGN_OR_RETURN(PJRT_LoadedExecutable* const handle,
                              internal::LoadSerialized(*client, *bytes, internal::SerializePortableOptions()));
-    // Whoever has the executable or one of its outputs keeps the client, which owns the runners.
+    // The executable and its outputs keep the client, which owns the runners.
     loaded.push_back(Own(std::shared_ptr<const Client>(home, client.get()), handle));
   }
   handle_ = std::move(loaded.front());
   loaded_from_ = std::move(bytes);
   others_on_runners_.assign(std::move_iterator(loaded.begin() + 1), std::move_iterator(loaded.end()));
   CALLOUT_RETURN_IF_ERROR(ReadProperties());
-  num_devices_ = 1;  // it has none of its own
+  num_devices_ = 1;  // the executable has no devices of its own
   home_device_ = device;
   runners_ = runners;
   return OkStatus();
@@ -62,7 +64,7 @@ bool HaveOneOwner(const std::shared_ptr<const Client>& one, const std::shared_pt
 
 bool LoadedExecutable::IsElsewhere(const Buffer& buffer, const Launch& launch) const {
   if (buffer.client().get() != launch.client().get()) return true;
-  if (!launch.runner) return false;  // the plugin compares devices
+  if (!launch.runner) return false;  // without a runner, the plugin compares devices
   const auto device = internal::DeviceOf(client()->plugin().api(), buffer);
   return !device.ok() || *device != launch.runner.device();
 }
@@ -71,13 +73,13 @@ Status LoadedExecutable::BorrowArguments(Arguments arguments, Launch& launch) co
   if (runners_ != nullptr) launch.runner = runners_->Take(arguments[0]);
   if (launch.runner && launch.runner.client() > 0) launch.executable = &others_on_runners_[launch.runner.client() - 1];
   const size_t num_args = launch.kept.size();
-  launch.borrowed.reserve(num_devices_ * num_args);  // the pointers to them stay
+  launch.borrowed.reserve(num_devices_ * num_args);  // so that pointers to the elements stay valid
   for (size_t i = 0; i < num_devices_ * num_args; ++i) {
     const Buffer& buffer = *arguments[i / num_args][i % num_args];
     if (!IsElsewhere(buffer, launch)) continue;
     if (!HaveOneOwner(buffer.client(), client())) {
-      return InvalidArgument("callout: argument " + std::to_string(i % num_args) + " on device " +
-                             std::to_string(i / num_args) + " is of another client than the program");
+      return InvalidArgument(internal::Cat("callout: argument ", i % num_args, " on device ", i / num_args,
+                                           " is of another client than the program"));
     }
     PJRT_Device* const device = launch.runner ? launch.runner.device() : devices_[i / num_args];
     CALLOUT_ASSIGN_OR_RETURN(Buffer borrowed, internal::Borrow(buffer, launch.client(), device));
@@ -87,7 +89,7 @@ Status LoadedExecutable::BorrowArguments(Arguments arguments, Launch& launch) co
   return OkStatus();
 }
 
-// The plugin has taken over what was borrowed in their place.
+// Deletes the donated arguments for which borrowed arrays stood: the plugin has taken over the borrowed arrays only.
 Status LoadedExecutable::DeleteDonated(Arguments arguments, const ExecuteOptions& options, const Launch& launch) const {
   const size_t num_args = launch.kept.size();
   for (const int64_t donated : options.donated_inputs) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes to the plugin for one execution, and what comes back.
+// The arguments of one execution in the form that the plugin takes, and its outputs.
 #pragma once
 
 #include <algorithm>
@@ -34,19 +34,19 @@ struct LoadedExecutable::Launch {
     }
   }
 
-  /// Who has the outputs.
+  /// The client that owns the outputs.
   const std::shared_ptr<const Client>& client() const { return executable->get_deleter().client; }
 
-  const Handle<PJRT_LoadedExecutable>* executable;          // another one on another client of the runners; never null
+  const Handle<PJRT_LoadedExecutable>* executable;  // another one if on another client of the runners; never null
   internal::SmallBuffer<PJRT_Buffer*, 16> inputs, outputs;  // of all devices
   internal::SmallBuffer<PJRT_Buffer* const*, 8> input_lists;
   internal::SmallBuffer<PJRT_Buffer**, 8> output_lists;
   internal::SmallBuffer<PJRT_Event*, 8> events;
-  internal::SmallBuffer<int64_t, 16> kept;  // numbers of inputs that are not donated
+  internal::SmallBuffer<int64_t, 16> kept;  // indices of inputs that are not donated
   std::shared_ptr<internal::HostTransferRun> transfers;
   std::shared_ptr<internal::RunContext> context;  // null: none
   internal::Runners::Run runner;
-  std::vector<Buffer> borrowed;  // what stands for arguments of other devices
+  std::vector<Buffer> borrowed;  // stand for arguments on other devices
 };
 
 }  // namespace callout::pjrt

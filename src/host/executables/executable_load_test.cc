@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Executables as bytes and in a cache, options of compilations, and deadlines, on the CPU plugin.
+// Tests executables as bytes and in a cache, options of compilations, and deadlines, on the CPU plugin.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@
 namespace callout::pjrt {
 namespace {
 
-constexpr size_t kLoadExtent = 128;  // of programs that XLA:CPU does not run on the thread that asks for it
+constexpr size_t kLoadExtent = 128;  // large enough that XLA:CPU does not run the program on the calling thread
 
 class ExecutableLoadTest : public internal::CpuClientTest {
  protected:
@@ -40,7 +40,7 @@ class ExecutableLoadTest : public internal::CpuClientTest {
   static LoadedHostCallback Function(std::function<Status(const Call&)> function) {
     return FunctionCallback("f", std::move(function)).Make().value();
   }
-  // "f" adds `k` to f32[4].
+  // Returns options in which "f" adds `k` to f32[4].
   static CompileOptions Adding(float k) {
     return {.loaded_host_callbacks = {Function([k](const Call& call) {
               for (int64_t i = 0; i < 4; ++i) call.result<float>(0)[i] = call.arg<float>(0)[i] + k;
@@ -94,7 +94,8 @@ TEST_F(ExecutableLoadTest, LoadedExecutablesCallWhatIsBoundThen) {
   EXPECT_THAT(compiler.Load(bytes), internal::StatusIs(StatusCode::kNotFound, HasSubstr("'f'")));
 }
 
-// The plugin drops the object code of what it loads, so the bytes of a loaded executable are those that it came from.
+// The plugin drops the object code of an executable that it loads, so a loaded executable serializes to the bytes that
+// it came from.
 TEST_F(ExecutableLoadTest, ModelsRunThroughTwoGenerations) { RunThroughTwoGenerations(testdata::Model("f")); }
 
 TEST_F(ExecutableLoadTest, ModelsWithLapackRunThroughTwoGenerations) {
@@ -103,7 +104,7 @@ TEST_F(ExecutableLoadTest, ModelsWithLapackRunThroughTwoGenerations) {
   RunThroughTwoGenerations(testdata::Model("f", /*has_lapack=*/true));
 }
 
-// Whether an executable runs on runners is a matter of the client that loads it, not of the one that compiled it.
+// The client that loads an executable decides whether it runs on runners, not the client that compiled it.
 TEST_F(ExecutableLoadTest, RunnersAreUsedByExecutablesOfClientsWithoutThem) {
   const auto without = MakeClient({.concurrent_runs = 0}), with = MakeClient({.concurrent_runs = 2});
   CompileOptions options = Adding(1);
@@ -112,7 +113,7 @@ TEST_F(ExecutableLoadTest, RunnersAreUsedByExecutablesOfClientsWithoutThem) {
   std::mutex mutex;
   std::condition_variable changed;
   int inside = 0;
-  options.loaded_host_callbacks = {Function([&](const Call&) {  // two runs meet, which takes two runners
+  options.loaded_host_callbacks = {Function([&](const Call&) {  // two concurrent runs take two runners
     std::unique_lock lock(mutex);
     ++inside;
     changed.notify_all();
@@ -184,7 +185,7 @@ TEST_F(ExecutableLoadTest, TheCacheIsAskedFirst) {
   EXPECT_FALSE(compiler.Compile({testdata::Chain({"f"})}, other)->is_from_cache());
 }
 
-// Another build of the same version: what tells the two apart is the file.
+// Two builds of one version differ only in the plugin's file.
 TEST_F(ExecutableLoadTest, PluginsDoNotShareWhatTheyCompiled) {
   const std::string path = folder_ + "/another_plugin.so";
   std::filesystem::copy_file(CALLOUT_TEST_PLUGIN, path);
@@ -308,7 +309,7 @@ TEST_F(ExecutableLoadTest, RunsEndAtTheirDeadlineAndGoOn) {
   EXPECT_GE(ended, 1);
 }
 
-// XLA:CPU runs such a program before Execute returns: there is nothing to leave at the deadline.
+// XLA:CPU runs such a program before Execute returns, so nothing is running at the deadline.
 TEST_F(ExecutableLoadTest, ALightProgramEndsAfterItsDeadlineWithItsResults) {
   const auto client = MakeClient();
   std::thread::id called_on;
@@ -346,7 +347,8 @@ TEST_F(CApiLoadTest, ExecutablesAreSerializedAndLoaded) {
   Adder other{.k = 10};
   callout_callback* callback = MakeAdder("f", other);
   callout_compile_options options = {};
-  options.struct_size = offsetof(callout_compile_options, xla_options);  // of a host that was compiled before it
+  // A host that was compiled before `xla_options` existed.
+  options.struct_size = offsetof(callout_compile_options, xla_options);
   options.callbacks = &callback;
   options.num_callbacks = 1;
   callout_executable* loaded = nullptr;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a compiled program tells of itself.
+// Reads the properties of a compiled program.
 #include "host/executables/executable_properties.h"
 
 #include <algorithm>
 #include <string>
 
 #include "callout/pjrt/executable.h"
+#include "core/base/cat.h"
 #include "core/base/small_buffer.h"
 #include "core/encoding/wire.h"
 #include "host/executables/other_handlers.h"
@@ -17,7 +18,7 @@
 namespace callout::internal {
 namespace {
 
-// Without the copies of Buffer::dtype and dims.
+// Compares the buffer's type without the copies that Buffer::dtype and dims make.
 Result<bool> IsOfType(const pjrt::Buffer& buffer, const PjrtApi& api, const pjrt::ArrayType& type) {
   PjrtArgs<PJRT_Buffer_ElementType_Args> element;
   element.buffer = buffer.handle();
@@ -33,15 +34,11 @@ Result<bool> IsOfType(const pjrt::Buffer& buffer, const PjrtApi& api, const pjrt
 Status Mismatch(const pjrt::Buffer& buffer, size_t argument, size_t device, const pjrt::ArrayType& expected) {
   CALLOUT_ASSIGN_OR_RETURN(const DType dtype, buffer.dtype());
   CALLOUT_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, buffer.dims());
-  return InvalidArgument("callout: argument " + std::to_string(argument) + " on device " + std::to_string(device) +
-                         ": expected " + expected.ToString() + ", got " + pjrt::ArrayType{dtype, dims}.ToString());
+  return InvalidArgument(Cat("callout: argument ", argument, " on device ", device, ": expected ", expected.ToString(),
+                             ", got ", pjrt::ArrayType{dtype, dims}.ToString()));
 }
 
-std::string ListOf(const std::vector<int64_t>& numbers) {
-  std::string text;
-  for (const int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
-  return text.empty() ? "none" : text;
-}
+std::string ListOf(const std::vector<int64_t>& numbers) { return numbers.empty() ? "none" : Join(numbers, ", "); }
 
 }  // namespace
 
@@ -71,9 +68,9 @@ Status ArgumentTypes::CheckDonated(std::span<const int64_t> donated, size_t num_
                                    const pjrt::LoadedExecutable& executable) {
   const bool is_known = AreKnown(executable);
   for (const int64_t input : donated) {
-    const std::string what = "callout: donated_inputs has " + std::to_string(input);
+    const std::string what = Cat("callout: donated_inputs has ", input);
     if (input < 0 || input >= static_cast<int64_t>(num_arguments)) {
-      return InvalidArgument(what + ", and the program takes " + std::to_string(num_arguments) + " inputs");
+      return InvalidArgument(Cat(what, ", and the program takes ", num_arguments, " inputs"));
     }
     if (!is_known || std::find(donatable_.begin(), donatable_.end(), input) != donatable_.end()) continue;
     return InvalidArgument(what + ", which the program cannot take over: it was made to take " + ListOf(donatable_) +
@@ -87,14 +84,14 @@ Status ArgumentTypes::Check(std::span<const std::span<const pjrt::Buffer* const>
   if (!AreKnown(executable)) return OkStatus();
   for (size_t device = 0; device < arguments.size(); ++device) {
     if (arguments[device].size() != inputs_.size()) {
-      return InvalidArgument("callout: the program takes " + std::to_string(inputs_.size()) + " arguments, device " +
-                             std::to_string(device) + " got " + std::to_string(arguments[device].size()));
+      return InvalidArgument(Cat("callout: the program takes ", inputs_.size(), " arguments, device ", device, " got ",
+                                 arguments[device].size()));
     }
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const pjrt::Buffer& buffer = *arguments[device][i];
       if (buffer.type_tag() == input_tags_[i]) [[likely]]
         continue;
-      if (inputs_[i].dtype == DType::kToken) continue;  // an array without elements stands for one
+      if (inputs_[i].dtype == DType::kToken) continue;  // an array without elements stands for a token
       CALLOUT_ASSIGN_OR_RETURN(const bool is_of_type, IsOfType(buffer, api, inputs_[i]));
       if (!is_of_type) return Mismatch(buffer, i, device, inputs_[i]);
     }
@@ -110,7 +107,7 @@ using internal::PjrtArgs;
 
 namespace {
 
-// The HloModuleProto in an HloModuleProtoWithConfig.
+// Returns the HloModuleProto in an HloModuleProtoWithConfig.
 Result<std::string> ModuleOf(const std::string& bytes) {
   constexpr int kModule = 1;
   internal::WireReader reader(bytes);
@@ -128,7 +125,8 @@ Result<std::string> LoadedExecutable::ReadHloModule() const {
   PjrtArgs<PJRT_Executable_OptimizedProgram_Args> args;
   args.executable = executable_.get();
   args.program = &program;
-  CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Executable_OptimizedProgram, args));  // the size
+  CALLOUT_RETURN_IF_ERROR(
+      CALLOUT_PJRT(api, PJRT_Executable_OptimizedProgram, args));  // the first call returns the size
   std::string bytes(program.code_size, '\0');
   program.code = bytes.data();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Executable_OptimizedProgram, args));
@@ -183,12 +181,10 @@ Result<MemoryStats> LoadedExecutable::ReadMemoryStats() const {
 namespace {
 
 std::string ListOf(const std::vector<ArrayType>& types) {
-  std::string text;
-  for (const ArrayType& type : types) text += (text.empty() ? "" : ", ") + type.ToString();
-  return "(" + text + ")";
+  return internal::Cat("(", internal::Join(types, ", ", &ArrayType::ToString), ")");
 }
 
-// The types that it takes on a device, "?" where the plugin does not tell.
+// Lists the types that the executable takes on a device, "?" if the plugin does not report them.
 std::string TakenBy(const LoadedExecutable& executable) {
   const Result<Signature> signature = executable.ReadSignature();
   if (!signature.ok()) return "?";
@@ -224,10 +220,10 @@ Result<const LoadedExecutable*> LoadedExecutable::Choose(Arguments arguments) co
   const auto is_null = [](const Buffer* buffer) { return buffer == nullptr || buffer->handle() == nullptr; };
   for (const std::span<const Buffer* const> of_device : arguments) {
     for (const Buffer* buffer : of_device) {
-      if (is_null(buffer)) return this;  // which says so
+      if (is_null(buffer)) return this;  // Run then reports the null argument
     }
   }
-  if (arguments.size() != num_devices_) return this;  // which says so
+  if (arguments.size() != num_devices_) return this;  // Run then reports the wrong number
   for (const LoadedExecutable* each : for_shapes()) {
     if (each->argument_types_->AreKnown(*each)) continue;
     return Unimplemented("callout: the program '" + name() +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The types that a program takes, for a look at what it is given: plugins compare sizes in bytes only.
+// The types that a program takes, to check its arguments: plugins compare only sizes in bytes.
 #pragma once
 
 #include <atomic>
@@ -14,22 +14,24 @@
 
 namespace callout::internal {
 
-/// Read from the program when it first runs. Thread-safe.
+/// The types are read from the program when it first runs. Thread-safe.
 class ArgumentTypes {
  public:
-  /// InvalidArgument for another number of arguments, and for one of another type. Ok where `executable` does not tell.
+  /// InvalidArgument for a wrong number of arguments, and for an argument of a wrong type. Ok if the types of
+  /// `executable` are not known.
   Status Check(std::span<const std::span<const pjrt::Buffer* const>> arguments,
                const pjrt::LoadedExecutable& executable, const PjrtApi& api);
-  /// InvalidArgument for the number of no argument, and of one that the program cannot take over (which is not known
-  /// where `executable` does not tell).
+  /// InvalidArgument for an index that no argument has, and for an argument that the program cannot take over. Which
+  /// arguments it can take over is not known, and not checked, if the types of `executable` are not known.
   Status CheckDonated(std::span<const int64_t> donated, size_t num_arguments, const pjrt::LoadedExecutable& executable);
-  /// False where `executable` does not tell.
+  /// False if the plugin does not report the types of `executable`.
   bool AreKnown(const pjrt::LoadedExecutable& executable);
-  /// True if the program can take over none of its arguments; false as long as Check was not called, or does not know.
+  /// True if the program can take over none of its arguments. False before the first Check, and if the types are not
+  /// known.
   bool KeepsAll() const {
     return output_tags_.load(std::memory_order_acquire) != nullptr && donatable_.empty();  // pairs with Read's release
   }
-  /// The tag (host/pjrt/values.h) of an output; 0 as long as Check was not called, or does not know.
+  /// Returns the tag (host/pjrt/values.h) of an output; 0 before the first Check, and if the types are not known.
   uint64_t OutputTag(size_t output) const {
     const std::vector<uint64_t>* tags = output_tags_.load(std::memory_order_acquire);  // pairs with Read's release
     return tags != nullptr && output < tags->size() ? (*tags)[output] : 0;

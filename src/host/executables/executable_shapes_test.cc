@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs for several shapes on the CPU plugin.
+// Tests programs for several shapes on the CPU plugin.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 using internal::IsOk;
 using internal::StatusIs;
 
-// Sums b numbers, calling "f" with the sum.
+// Returns a program that sums b numbers and calls "f" with the sum.
 Program SumOf(int b) {
   const std::string type = "tensor<" + std::to_string(b) + "xf32>";
   Program program{"module @sum {\nfunc.func public @main(%x: " + type +

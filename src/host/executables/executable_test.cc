@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the CPU plugin tells of programs, and what it takes.
+// Tests what the CPU plugin reports about programs, and which arguments it takes.
 #include "callout/pjrt/executable.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 using ::testing::Key;
 using ::testing::Not;
 
-// Takes its first argument over for its result.
+// The result takes over the first argument's memory.
 constexpr char kDonates[] =
     "module @adds { func.func public @main(%a: tensor<2x3xf32> {tf.aliasing_output = 0 : i32}, %b: tensor<4xi4>)\n"
     "    -> (tensor<2x3xf32>, tensor<4xi4>) {\n"
@@ -105,7 +105,7 @@ TEST_F(ExecutableTest, OnlyWhatTheProgramCanTakeOverIsDonated) {
   EXPECT_THAT(first.IsDeleted(), IsOkAndHolds(false));
 }
 
-// Doubles f32 numbers, as XLA_FFI_DEFINE_HANDLER would.
+// A handler that doubles f32 numbers, as XLA_FFI_DEFINE_HANDLER would make it.
 XLA_FFI_Error* Doubles(XLA_FFI_CallFrame* frame) {
   XLA_FFI_Error* error = nullptr;
   if (internal::AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
@@ -240,7 +240,7 @@ TEST_F(ExecutableTest, CallbacksCanBeAskedForByTheirPlaces) {
   EXPECT_THAT((*outputs)[0].ToVector<float>(), IsOkAndHolds(ElementsAre(2)));
 }
 
-// Calls "f" with an f32[4] and a s32[], which returns two arrays, and taps the first as "t" twice.
+// The program calls "f" with an f32[4] and an s32[], which returns two arrays, and taps the first as "t" twice.
 constexpr char kCallsOut[] =
     "module @m { func.func public @main(%x: tensor<4xf32>, %k: tensor<i32>) -> tensor<2xi32> {\n"
     "%z:2 = stablehlo.custom_call @callout.v1.call(%x, %k) {api_version = 4 : i32, has_side_effect = true, "

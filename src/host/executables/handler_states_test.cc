@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of XLA FFI that a host registers, with a stage before the execution and a type for what they keep between
-// the two: on the CPU plugin, whose XLA FFI is 0.2.
+// Tests XLA FFI functions that a host registers with a stage before the execution and a type for the state that they
+// keep between the two, on the CPU plugin, whose XLA FFI is 0.2.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ constexpr char kCounts[] =
     "%0 = stablehlo.custom_call @handler_states_test.counts(%a) {api_version = 4 : i32, has_side_effect = true} : "
     "(tensor<f32>) -> tensor<f32>\nreturn %0 : tensor<f32> }";
 
-// What a call site keeps.
+// The state that a call site keeps.
 struct Executions {
   static inline std::atomic<int> alive{0};
   Executions() { ++alive; }
@@ -37,7 +37,7 @@ struct Executions {
 
 XLA_FFI_TypeId g_executions_type = {0};
 
-// State_Set_Args and State_Get_Args of XLA FFI 0.2, the plugin's.
+// Mirrors State_Set_Args and State_Get_Args of XLA FFI 0.2, the plugin's version.
 struct StateArgs {
   size_t struct_size;
   void* extension_start;
@@ -46,7 +46,7 @@ struct StateArgs {
   void* state;
 };
 
-// Handlers are asked which type of state they have.
+// Answers the runtime's question for the handler's type of state. Returns false for any other call.
 bool TellType(XLA_FFI_CallFrame* frame, XLA_FFI_Error** error) {
   if (!internal::AnswerMetadata(frame, /*stateful=*/false, error)) return false;
   for (auto* extension = frame->extension_start; extension != nullptr; extension = extension->next) {
@@ -62,7 +62,7 @@ XLA_FFI_Error* Instantiate(XLA_FFI_CallFrame* frame) {
   auto made = std::make_unique<Executions>();
   StateArgs args = {sizeof(args), nullptr, frame->ctx, &g_executions_type, made.get()};
   error = frame->api->XLA_FFI_State_Set(reinterpret_cast<XLA_FFI_State_Set_Args*>(&args));
-  if (error == nullptr) (void)made.release();  // the runtime's now
+  if (error == nullptr) (void)made.release();  // owned by the runtime
   return error;
 }
 
@@ -79,7 +79,7 @@ XLA_FFI_Error* Execute(XLA_FFI_CallFrame* frame) {
   return nullptr;
 }
 
-// As XLA's own header does.
+// Registers the type and the handler in the way of XLA's own header.
 Status RegisterTypeAndHandler(const Plugin& plugin) {
   static XLA_FFI_TypeInfo info = {XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr,
                                   [](void* state) { delete static_cast<Executions*>(state); }};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a caller gets when a callback fails, throws or blocks, from programs that XLA runs on the caller's thread and
-// from those that it runs on its own.
+// Tests the errors that a caller gets when a callback fails, throws or blocks, from programs that XLA runs on the
+// caller's thread and on its own threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using internal::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// XLA:CPU runs a program without matrix products where it is executed, and others on a thread of its own.
+// XLA:CPU runs a program without matrix products on the calling thread, and others on a thread of its own.
 enum class Weight { kLight, kHeavy };
 
 std::string CodeOf(Weight weight) {
@@ -120,7 +120,7 @@ TEST_P(HostErrorsTest, AWaitCanEndBeforeABlockedCallback) {
     may_go_on = true;
     changed.notify_all();
   };
-  // A light program blocks Execute itself: then there is no event to wait for before it is over.
+  // A light program blocks Execute itself, so there is no event to wait for before the program is over.
   std::thread helper;
   if (GetParam() == Weight::kLight) helper = std::thread(let_go);
   const std::vector<const Buffer*> arguments = {&argument_[0]};
@@ -165,7 +165,7 @@ TEST_P(HostErrorsTest, WhatDependsOnAFailureFailsToo) {
   const LoadedExecutable fails = Compile([](const Call&) { return InternalError("the first"); });
   const std::vector<const Buffer*> arguments = {&argument_[0]};
   auto execution = fails.Execute({&arguments, 1});
-  if (!execution.ok()) return;  // a light program's error is Execute's: nothing can depend on it
+  if (!execution.ok()) return;  // Execute itself returns a light program's error, so nothing can depend on the results
   const Compiler compiler(client_);
   const auto doubles =
       compiler.Compile({"module @m { func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs as JAX itself lowers them, with its own callbacks. The text is that of JAX 0.12, without locations.
+// Tests programs with JAX's own callbacks, as JAX lowers them. The text is that of JAX 0.12, without locations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using internal::IsOk;
 using internal::StatusIs;
 using ::testing::ElementsAre;
 
-// pure_callback, debug.callback, buffer_callback.
+// The program has a pure_callback, a debug.callback and a buffer_callback.
 constexpr char kCallbacks[] = R"(
 module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @maximal_mesh_0 = <[], device_ids=[0]>
@@ -38,7 +38,7 @@ module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 :
   }
 })";
 
-// An ordered io_callback.
+// The program has an ordered io_callback.
 constexpr char kOrdered[] = R"(
 func.func public @main(%arg0: !stablehlo.token {jax.token = true}, %arg1: tensor<f32>)
     -> (!stablehlo.token {jax.token = true}, tensor<f32>) {
@@ -68,7 +68,7 @@ class JaxProgramsTest : public internal::LiveCountTest {
   }
   void TearDown() override {
     client_ = nullptr;
-    EXPECT_THAT(BarrierWait(), IsOk());  // sites that nobody has any more follow their records out
+    EXPECT_THAT(BarrierWait(), IsOk());  // the queue destroys sites of destroyed programs behind their records
     internal::LiveCountTest::TearDown();
   }
   Result<LoadedExecutable> Compile(const char* code, const CompileOptions& options) {
@@ -105,11 +105,11 @@ TEST_F(JaxProgramsTest, CallsWhatIsBoundToTheirIndices) {
   EXPECT_EQ(seen, 9);
   const auto uses = executable->ReadCallbackUses();
   ASSERT_THAT(uses, IsOk());
-  std::vector<std::string> told;
+  std::vector<std::string> listed;
   for (const CallbackUse& use : *uses) {
-    told.push_back(use.name + " " + std::to_string(use.operands.size()) + " " + std::to_string(use.results.size()));
+    listed.push_back(use.name + " " + std::to_string(use.operands.size()) + " " + std::to_string(use.results.size()));
   }
-  EXPECT_THAT(told, ::testing::UnorderedElementsAre("jax:0 1 1", "jax:1 2 0", "jax:12 1 1"));
+  EXPECT_THAT(listed, ::testing::UnorderedElementsAre("jax:0 1 1", "jax:1 2 0", "jax:12 1 1"));
   EXPECT_THAT(executable->ReadCustomCalls(), internal::IsOkAndHolds(::testing::IsEmpty()));
 }
 

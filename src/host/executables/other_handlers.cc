@@ -9,14 +9,13 @@
 #include "core/base/dynamic_library.h"
 #include "core/base/thread_annotations.h"
 #include "core/frame/ffi_abi.h"
-#include "core/frame/handler.h"
 #include "host/lapack/custom_calls.h"
 #include "host/lapack/library.h"
 
 namespace callout::internal {
 namespace {
 
-// By hosts.
+// The handlers that hosts registered.
 struct Registered {
   Mutex mutex;
   std::set<std::pair<const XLA_FFI_Api*, std::string>> names CALLOUT_GUARDED_BY(mutex);
@@ -78,7 +77,7 @@ Status ProvideLapack(const pjrt::Client& client, std::string_view code) {
   MutexLock lock(provided.mutex);
   if (!provided.runtimes.insert(runtime).second) return OkStatus();
   for (const lapack::Target& target : lapack::Targets()) {
-    // Refused where the host has registered its own: that one is as good.
+    // An error is ignored: the host has then registered its own handler, which serves as well.
     (void)RegisterHandlers(runtime, target.name, client.platform(), target.handlers);
   }
   return OkStatus();
@@ -96,31 +95,13 @@ std::string GiverOf(const pjrt::Plugin& plugin, const std::string& target) {
   return library.ok() ? "LAPACK of '" + *library + "'" : "LAPACK, which is missing";
 }
 
-std::vector<std::string> RegisteredTargets(const pjrt::Plugin& plugin) {
-  Registered& registered = GetRegistered();
-  MutexLock lock(registered.mutex);
-  std::vector<std::string> names;
-  for (const auto& [runtime, name] : registered.names) {
-    if (runtime == plugin.ffi_api()) names.push_back(name);
-  }
-  return names;
-}
-
-XLA_FFI_Error* HandlerOfAnotherProcess(XLA_FFI_CallFrame* frame) noexcept {
-  XLA_FFI_Error* error = nullptr;
-  if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;
-  return Guard(frame->api, []() -> Status {
-    return FailedPrecondition("callout: this process only compiles; the program's handlers are in another one");
-  });
-}
-
 Status ExplainMissingHandler(Status error) {
   if (error.message().find("No FFI handler registered for") == std::string_view::npos) return error;
-  return Status(error.code(),
-                "callout: the program calls a function of XLA FFI that nobody registered with this plugin; register it "
-                "with Plugin::RegisterHandler (callout_plugin_register_handler in C, --handler of the command) before "
-                "Compile. The plugin says: " +
-                    std::string(error.message()));
+  return error.WithMessage(
+      "callout: the program calls a function of XLA FFI that nobody registered with this plugin; register it "
+      "with Plugin::RegisterHandler (callout_plugin_register_handler in C, --handler of the command) before "
+      "Compile. The plugin says: " +
+      std::string(error.message()));
 }
 
 }  // namespace callout::internal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks of both flavours, by name and by channels: the same on the CPU plugin, and on the one, such as CUDA's, that
-// the environment's CALLOUT_TEST_OTHER_PLUGIN names.
+// Tests both kinds of callbacks, by name and by channels. They must behave alike on the CPU plugin and on the plugin,
+// such as CUDA's, that the environment variable CALLOUT_TEST_OTHER_PLUGIN names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using internal::IsOk;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// "Cpu" or "Other".
+// Returns "Cpu", and "Other" if the environment names another plugin.
 std::vector<std::string> Plugins() {
   if (std::getenv("CALLOUT_TEST_OTHER_PLUGIN") == nullptr) return {"Cpu"};
   return {"Cpu", "Other"};
@@ -46,7 +46,7 @@ class PluginConformanceTest : public ::testing::TestWithParam<std::string> {
     EXPECT_THAT(buffer, IsOk());
     return std::move(buffer).value();
   }
-  // Adds 1, or fails.
+  // Returns a callback that adds 1, or fails.
   LoadedHostCallback AddsOne(bool fails) const {
     auto callback = compiler().MakeLoadedHostCallback(FunctionCallback("one", [fails](const Call& call) -> Status {
       if (fails) return InvalidArgument("not today");
@@ -56,7 +56,7 @@ class PluginConformanceTest : public ::testing::TestWithParam<std::string> {
     EXPECT_THAT(callback, IsOk());
     return std::move(callback).value();
   }
-  // The first result for 1, 2, 3, 4.
+  // Returns the program's first result for 1, 2, 3, 4.
   Result<std::vector<float>> Run(const std::string& program, const LoadedHostCallback& callback) const {
     CALLOUT_ASSIGN_OR_RETURN(const LoadedExecutable executable,
                              compiler().Compile({program}, {.loaded_host_callbacks = {callback}}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a host gives to a run reaches the callbacks of that run, and lives as long as it.
+// Tests that a run's context reaches the callbacks of the run, and lives as long as the run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ namespace {
 using internal::IsOk;
 using internal::StatusIs;
 
-// Takes its argument over for its result.
+// The result takes over the argument's memory.
 constexpr char kTakesOver[] =
     "module @m { func.func public @main(%a: tensor<128x128xf32> {tf.aliasing_output = 0 : i32}) -> "
     "tensor<128x128xf32> {\n%0 = stablehlo.add %a, %a : tensor<128x128xf32>\nreturn %0 : tensor<128x128xf32> } }";
@@ -48,7 +48,7 @@ class ContextOfARunTest : public internal::OneCpuClientTest {
   }
 };
 
-// Runs a program of each kind from two threads; each callback waits until both are in it.
+// Runs a program from two threads; each callback waits until both runs are in a callback.
 void TwoRunsSeeTheirOwn(const LoadedExecutable& executable, const Buffer& x, std::atomic<int>& seen) {
   std::vector<std::thread> threads;
   std::array<int, 2> requests = {0, 0};
@@ -124,7 +124,7 @@ TEST_F(ContextOfARunTest, AContextOutlivesATimeoutAndGoesWithTheRun) {
   EXPECT_EQ(gone.get_future().wait_for(kForEver), std::future_status::ready);
 }
 
-// The launch on one device of two fails, and the other goes on: its callback comes while Execute fails, or later.
+// The launch fails on one device of two and goes on on the other, whose callback comes while Execute fails, or later.
 TEST_F(ContextOfARunTest, StaysWhereTheLaunchOnAnotherDeviceFails) {
   std::promise<void> opened;
   std::promise<int> seen;
@@ -157,7 +157,7 @@ TEST_F(ContextOfARunTest, StaysWhereTheLaunchOnAnotherDeviceFails) {
   std::future<int> number = seen.get_future();
   ASSERT_EQ(number.wait_for(kForEver), std::future_status::ready);
   EXPECT_EQ(number.get(), 7);
-  // What XLA:CPU would start now would wait for the launch that failed.
+  // A new run on XLA:CPU would wait for the launch that failed, so Execute refuses it.
   const Buffer good = here.CopyTo(client_, client_->devices()[1]).value();
   EXPECT_THAT(executable.Execute(std::vector<std::vector<const Buffer*>>{{&here}, {&good}}),
               StatusIs(StatusCode::kFailedPrecondition, "make a new client"));
@@ -177,7 +177,7 @@ TEST_F(ContextOfARunTest, WhatSeveralDevicesCannotStartLeavesNothingBehind) {
   const auto run = [&](const Buffer& second) {
     return both.Execute(std::vector<std::vector<const Buffer*>>{{&here}, {&second}}, {.context = context});
   };
-  for (int i = 0; i < 40; ++i) {  // XLA:CPU lets 32 be under way
+  for (int i = 0; i < 40; ++i) {  // XLA:CPU admits 32 runs at a time
     ASSERT_THAT(run(gone), StatusIs(StatusCode::kInvalidArgument, "argument 0 on device 1 was deleted or donated"));
     ASSERT_THAT(run(here), StatusIs(StatusCode::kInvalidArgument, "argument 0 on device 1 is on another device"));
     ASSERT_THAT(run(other), StatusIs(StatusCode::kInvalidArgument, "of another client"));
@@ -188,7 +188,7 @@ TEST_F(ContextOfARunTest, WhatSeveralDevicesCannotStartLeavesNothingBehind) {
   EXPECT_THAT(execution->Wait(), IsOk());
 }
 
-// Also one that goes on, and one that a run without a context has.
+// Run ids may be equal between runs that overlap, and one of the runs may have no context.
 TEST_F(ContextOfARunTest, RunsWithOneNumberSeeTheirOwn) {
   std::promise<void> opened;
   std::mutex mutex;
@@ -219,7 +219,7 @@ TEST_F(ContextOfARunTest, RunsWithOneNumberSeeTheirOwn) {
   }
 }
 
-// Comes together on two devices.
+// The program has a gathered call over two devices.
 constexpr char kGathers[] =
     "module @m { func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n%p = stablehlo.replica_id : "
     "tensor<ui32>\n%y = stablehlo.custom_call @callout.v1.gathered_call(%x, %p) {api_version = 4 : i32, "
@@ -274,7 +274,8 @@ TEST_F(ContextOfARunTest, ATapHasNone) {
     const Buffer x = Filled({4});
     EXPECT_THAT(executable.Run({&x}, {.context = std::make_shared<int>(1)}), IsOk());
   }
-  EXPECT_THAT(BarrierWait(), IsOk());  // for the tap's site, too, which goes through the queue behind its records
+  // Waits for the tap's site as well, which the queue destroys behind the site's records.
+  EXPECT_THAT(BarrierWait(), IsOk());
   EXPECT_EQ(seen, nullptr);
 }
 
@@ -321,7 +322,7 @@ TEST_F(CApiRunContextTest, AContextOfARunIsSeenAndDestroyedOnce) {
   EXPECT_THAT(Take(callout_execute(executable, nullptr, 1, &options, &y, 1)),
               StatusIs(StatusCode::kInvalidArgument, "argument 0 of device 0 is null"));
   EXPECT_EQ(request.seen, 1);
-  EXPECT_EQ(request.destroyed, 2);  // what was not started
+  EXPECT_EQ(request.destroyed, 2);  // includes the run that was not started
   callout_execution* execution = nullptr;
   for (callout_status* refused :
        {callout_execute(nullptr, &x, 1, &options, &y, 1), callout_execute(executable, &x, 1, &options, &y, 2),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything at once, for CALLOUT_SOAK_SECONDS (1; `ci/soak.sh` takes minutes): threads compile, load, run and destroy,
-// and callbacks fail. What comes back is right each time, nothing is left behind, and memory does not grow.
+// Runs everything at once for CALLOUT_SOAK_SECONDS (1; `ci/soak.sh` takes minutes): threads compile, load, run and
+// destroy, and callbacks fail. Each result is right, nothing is left behind, and memory does not grow.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kSoakThreads = 8;
 constexpr int kSoakExtent = 64;  // of matrices
 
-// What a request asks of its callbacks.
+// The context of a request: what its callbacks do.
 struct Wish {
   float added;
   bool fails;
@@ -48,7 +48,7 @@ CompileOptions SoakOptions(const Compiler& compiler) {
   return options;
 }
 
-// Of the process; pages times their size, in MB.
+// Returns the process's resident memory in MB: pages times their size.
 double ResidentMegabytes() {
   std::ifstream file("/proc/self/statm");
   double all = 0, resident = 0;
@@ -58,10 +58,10 @@ double ResidentMegabytes() {
 
 class SoakTest : public internal::CpuClientTest {
  protected:
-  // One turn of a thread; "" if all was as it must be.
+  // One turn of a thread. Returns "" if everything was right.
   static std::string Turn(const std::shared_ptr<const Client>& client, int number) {
     const Compiler compiler(client);
-    const bool is_matrix = number % 2 == 0;  // runs on threads of XLA, the other on ours
+    const bool is_matrix = number % 2 == 0;  // matrix programs run on XLA's threads, others on the caller's
     const std::string code = is_matrix ? testdata::ProductThenCall("f", kSoakExtent) : testdata::Chain({"f", "f"});
     auto executable = compiler.Compile({code}, SoakOptions(compiler));
     if (executable.ok() && number % 3 == 0) {
@@ -96,7 +96,8 @@ class SoakTest : public internal::CpuClientTest {
     if (!start.ok()) return start.status().ToString();
     const std::vector<const Buffer*> arguments = {&*start};
     auto execution = loop->Execute({&arguments, 1});
-    return execution.ok() ? "" : execution.status().ToString();  // all is destroyed while it may still run
+    // Everything is destroyed while the program may still run.
+    return execution.ok() ? "" : execution.status().ToString();
   }
 };
 
@@ -124,14 +125,15 @@ TEST_F(SoakTest, ThreadsCompileLoadRunAndDestroyWhileCallbacksFail) {
       for (std::thread& thread : threads) thread.join();
     };
     const auto begin = Clock::now();
-    work_until(begin + std::chrono::duration_cast<Clock::duration>(duration / 4));  // what is kept once is there
+    // Warms up: allocations that are kept once are now there.
+    work_until(begin + std::chrono::duration_cast<Clock::duration>(duration / 4));
     const double before = ResidentMegabytes();
     work_until(begin + std::chrono::duration_cast<Clock::duration>(duration));
     EXPECT_THAT(errors, ::testing::IsEmpty());
     EXPECT_THAT(BarrierWait(), internal::IsOk());
     const double growth = ResidentMegabytes() - before;
 #ifdef CALLOUT_ADDRESS_SANITIZER
-    constexpr double kMost = 600;  // it keeps what was freed
+    constexpr double kMost = 600;  // the sanitizer keeps freed memory
 #else
     constexpr double kMost = 100;
 #endif

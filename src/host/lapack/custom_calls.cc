@@ -10,7 +10,7 @@
 namespace callout::internal::lapack {
 namespace {
 
-// Programs fail when they are compiled, and not when they come to the call.
+// Looks for LAPACK when the program is compiled, so that a missing library fails the compilation and not the call.
 XLA_FFI_Error* Instantiate(XLA_FFI_CallFrame* frame) noexcept {
   XLA_FFI_Error* error = nullptr;
   if (AnswerMetadata(frame, /*stateful=*/false, &error)) return error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The custom calls of jax.numpy.linalg on CPU, for runtimes that nobody gave jaxlib's.
+// The custom calls of jax.numpy.linalg on CPU, for runtimes in which jaxlib has not registered its own.
 #pragma once
 
 #include <string_view>
@@ -12,11 +12,11 @@
 namespace callout::internal::lapack {
 
 struct Target {
-  std::string_view name;  ///< "lapack_sgetrf_ffi"
+  std::string_view name;  ///< For example "lapack_sgetrf_ffi".
   Handlers handlers;
 };
 
-/// All of them. A program that calls one does not compile without a LAPACK; see library.h. Thread-safe.
+/// Returns all targets. A program that calls one does not compile without a LAPACK; see library.h. Thread-safe.
 const std::vector<Target>& Targets();
 
 }  // namespace callout::internal::lapack

@@ -183,8 +183,8 @@ CALLOUT_LAPACK_INSTANCES(Gtsv)
 template <typename T>
 using ComplexOf = std::complex<RealOf<T>>;
 
-// Eigenvalues: one complex result, or a real one for each part. Not in an unnamed namespace: a template of the folder
-// captures it.
+// Eigenvalues: one complex result, or a real result for each part. The struct is not in an unnamed namespace, because a
+// template of this folder captures it.
 template <typename T>
 struct Eigenvalues {
   Batch<T> first, second;
@@ -203,7 +203,8 @@ struct Eigenvalues {
 
 namespace {
 
-// Of a conjugate pair LAPACK gives the real part in one column and the imaginary one in the next.
+// Unpacks eigenvectors: for a conjugate pair, LAPACK returns the real part in one column and the imaginary part in the
+// next.
 template <typename R>
 void Unpack(Int n, const R* imaginary, const std::vector<R>& packed, std::complex<R>* out) {
   const auto rows = static_cast<size_t>(n);
@@ -279,7 +280,7 @@ Status Geev(const Frame& frame) {
   CALLOUT_RETURN_IF_ERROR(frame.ExpectDims(vr, x.count, {n, n}, "vr"));
   CALLOUT_RETURN_IF_ERROR(frame.ExpectDims(info, x.count, {}, "info"));
   const auto elements = static_cast<size_t>(x.stride);
-  // The operand stays: LAPACK overwrites it, and no result is in its place.
+  // A copy, because LAPACK overwrites its input and the operand shares no memory with a result.
   std::vector<T> matrix(std::max<size_t>(1, elements)), packed_left(matrix.size()), packed_right(matrix.size());
   std::vector<RealOf<T>> rwork(2 * std::max<size_t>(1, static_cast<size_t>(n)));
   const auto decompose = [&](int64_t i, T* work, Int* lwork, Int* out) {
@@ -342,7 +343,7 @@ CALLOUT_LAPACK_INSTANCES(Syevd)
 CALLOUT_LAPACK_INSTANCES(Geev)
 CALLOUT_LAPACK_INSTANCES(Gees)
 
-// Not in an unnamed namespace: a template of the folder captures it.
+// The struct is not in an unnamed namespace, because a template of this folder captures it.
 template <typename T>
 struct SingularValues {
   char mode;
@@ -372,7 +373,7 @@ Result<SingularValues<T>> ReadFrame(const Frame& frame) {
   const int64_t count = read.x.count;
   CALLOUT_RETURN_IF_ERROR(frame.ExpectDims(read.s, count, {smaller}, "s"));
   CALLOUT_RETURN_IF_ERROR(frame.ExpectDims(read.info, count, {}, "info"));
-  if (read.mode == 'N') {  // whatever their shapes are, LAPACK does not touch them
+  if (read.mode == 'N') {  // LAPACK does not touch u and vt, whatever their shapes are
     std::fill_n(read.u.data, read.u.count * read.u.stride, T{});
     std::fill_n(read.vt.data, read.vt.count * read.vt.stride, T{});
   } else {
@@ -391,7 +392,7 @@ Result<SingularValues<T>> ReadFrame(const Frame& frame) {
 template <typename T>
 Status Gesdd(const Frame& frame) {
   CALLOUT_ASSIGN_OR_RETURN(SingularValues<T> read, ReadFrame<T>(frame));
-  // Sizes of the real and integer workspaces: LAPACK, xGESDD, "Arguments".
+  // The sizes of the real and integer workspaces are from LAPACK, xGESDD, "Arguments".
   const size_t real = std::max(5 * read.smaller * read.smaller + 7 * read.smaller,
                                2 * read.larger * read.smaller + 2 * read.smaller * read.smaller + read.smaller);
   std::vector<RealOf<T>> rwork(kIsComplex<T> ? std::max<size_t>(1, real) : 0);

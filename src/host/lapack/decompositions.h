@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LAPACK's factorisations as the targets lapack_*_ffi that jax.numpy.linalg and jax.lax.linalg lower to on CPU (jax
-// 0.10 to 0.12); linear equations are solved here, too. Column-major batches; `info` is LAPACK's, for the program to
-// look at. T: float, double or complex of them.
+// LAPACK's factorisations as the targets lapack_*_ffi to which jax.numpy.linalg and jax.lax.linalg lower on CPU (jax
+// 0.10 to 0.12), and solvers of linear equations. Batches are column-major. The program checks `info`, which is
+// LAPACK's. T: float, double or complex of them.
 #pragma once
 
 #include "host/lapack/frame.h"
@@ -34,7 +34,7 @@ Status Sytrd(const Frame& frame);
 /// a[k,k], b[m,n] -> b: op(a) x = b, or x op(a) = b. Attributes side, uplo, trans_x, diag.
 template <typename T>
 Status Trsm(const Frame& frame);
-/// Diagonals dl[n] (the first is not used), d[n], du[n] (nor is the last), b[n,k] -> dl, d, du, b, info.
+/// Diagonals dl[n] (the first element is unused), d[n], du[n] (the last is unused), b[n,k] -> dl, d, du, b, info.
 template <typename T>
 Status Gtsv(const Frame& frame);
 
@@ -44,17 +44,17 @@ Status Gtsv(const Frame& frame);
 /// and vt are zeros).
 template <typename T>
 Status Gesdd(const Frame& frame);
-/// As Gesdd, by QR iterations.
+/// Like Gesdd, but by QR iterations.
 template <typename T>
 Status Gesvd(const Frame& frame);
 /// x[n,n] -> x, w R[n], info. Attributes mode (V or N), uplo. xHEEVD if T is complex.
 template <typename T>
 Status Syevd(const Frame& frame);
-/// x[n,n] -> w C[n] (for a real T its real and imaginary parts, two results), vl C[n,n], vr C[n,n], info. Attributes
-/// compute_left and compute_right (V or N: zeros).
+/// x[n,n] -> w C[n] (for a real T two results: the real and the imaginary parts), vl C[n,n], vr C[n,n], info.
+/// Attributes compute_left and compute_right (V or N: zeros).
 template <typename T>
 Status Geev(const Frame& frame);
-/// x[n,n] -> x, vs[n,n], w as of Geev, sdim, info. Attributes mode (V or N: zeros), sort (N).
+/// x[n,n] -> x, vs[n,n], w as in Geev, sdim, info. Attributes mode (V or N: zeros), sort (N).
 template <typename T>
 Status Gees(const Frame& frame);
 

@@ -2,32 +2,33 @@
 #include "host/lapack/frame.h"
 
 #include "callout/dtype.h"
+#include "core/base/cat.h"
 
 namespace callout::internal::lapack {
 
 Status Frame::ExpectCounts(int64_t args, int64_t rets) const {
   if (frame_->args.size == args && frame_->rets.size == rets) return OkStatus();
-  return Bad("expected " + std::to_string(args) + " operands and " + std::to_string(rets) + " results, got " +
-             std::to_string(frame_->args.size) + " and " + std::to_string(frame_->rets.size));
+  return Bad(
+      Cat("expected ", args, " operands and ", rets, " results, got ", frame_->args.size, " and ", frame_->rets.size));
 }
 
 Status Frame::ExpectSame(int64_t expected, int64_t found, const char* what) const {
   if (expected == found) return OkStatus();
-  return Bad(std::string(what) + ": expected " + std::to_string(expected) + ", got " + std::to_string(found));
+  return Bad(Cat(what, ": expected ", expected, ", got ", found));
 }
 
 Status Frame::Check(const char* kind, int64_t i, const XLA_FFI_Buffer& buffer, uint32_t dtype, size_t inner) const {
-  const std::string what = std::string(kind) + " " + std::to_string(i);
+  const std::string what = Cat(kind, " ", i);
   if (static_cast<uint32_t>(buffer.dtype) != dtype) {
     return Bad(what + ": expected elements of type " + std::string(ShortName(static_cast<DType>(dtype))) + ", got " +
                std::string(ShortName(static_cast<DType>(buffer.dtype))));
   }
   if (buffer.rank < static_cast<int64_t>(inner)) {
-    return Bad(what + ": expected at least " + std::to_string(inner) + " axes, got " + std::to_string(buffer.rank));
+    return Bad(Cat(what, ": expected at least ", inner, " axes, got ", buffer.rank));
   }
   for (int64_t axis = buffer.rank - static_cast<int64_t>(inner); axis < buffer.rank; ++axis) {
     if (buffer.dims[axis] > std::numeric_limits<Int>::max()) {
-      return Bad(what + ": an extent of " + std::to_string(buffer.dims[axis]) + " is more than LAPACK can count");
+      return Bad(Cat(what, ": an extent of ", buffer.dims[axis], " is more than LAPACK can count"));
     }
   }
   return OkStatus();
@@ -48,8 +49,7 @@ Result<char> Frame::Flag(const char* name, std::string_view allowed) const {
   if (scalar == nullptr) return Bad(std::string("expected an attribute '") + name + "' of type u8");
   const char flag = *static_cast<const char*>(scalar->value);
   if (allowed.find(flag) != std::string_view::npos && flag != '\0') return flag;
-  return Bad(std::string("attribute '") + name + "': expected one of '" + std::string(allowed) + "', got " +
-             std::to_string(static_cast<unsigned char>(flag)));
+  return Bad(Cat("attribute '", name, "': expected one of '", allowed, "', got ", static_cast<unsigned char>(flag)));
 }
 
 Result<Int> Frame::Integer(const char* name) const {

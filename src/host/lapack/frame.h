@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a handler of LAPACK gets from XLA: batches of column-major matrices, as JAX's programs pass them (their layouts
-// swap the last two axes), vectors, and flags. A program is not trusted: every extent is compared.
+// Decodes the call frame of a LAPACK handler: batches of column-major matrices, as JAX's programs pass them (their
+// layouts swap the last two axes), vectors, and flags. A program is not trusted: every extent is checked.
 #pragma once
 
 #include <algorithm>
@@ -15,19 +15,20 @@
 
 #include "callout/dtype.h"
 #include "callout/status.h"
+#include "core/base/cat.h"
 #include "core/frame/ffi_abi.h"
 
 namespace callout::internal::lapack {
 
-using Int = int32_t;  // LAPACK's
+using Int = int32_t;  // LAPACK's integers
 
-/// A buffer of T, all of whose axes but the last `inner` count the batch.
+/// A buffer of T. All axes but the last `inner` count the batch.
 template <typename T>
 struct Batch {
   T* data = nullptr;
-  std::span<const int64_t> dims = {};  ///< Of one element of the batch.
+  std::span<const int64_t> dims = {};  ///< The extents of one batch element.
   int64_t count = 0;
-  int64_t stride = 0;  ///< Elements of T in one of them.
+  int64_t stride = 0;  ///< The number of elements of T in one batch element.
 
   T* at(int64_t i) const { return data + i * stride; }
   Int dim(size_t axis) const { return static_cast<Int>(dims[axis]); }
@@ -38,7 +39,7 @@ class Frame {
  public:
   Frame(const XLA_FFI_CallFrame* frame, std::string name) : frame_(frame), name_(std::move(name)) {}
 
-  /// InvalidArgument if the handler did not get so many.
+  /// InvalidArgument if the handler did not get these numbers of operands and results.
   Status ExpectCounts(int64_t args, int64_t rets) const;
 
   template <typename T>
@@ -49,7 +50,8 @@ class Frame {
   Result<Batch<T>> Ret(int64_t i, size_t inner) const {
     return Read<T>("result", frame_->rets.rets, i, inner);
   }
-  /// Result `i` with the bytes of operand `arg`, which it may share. InvalidArgument if their shapes differ.
+  /// Returns result `i` with the bytes of operand `arg`, with which it may share memory. InvalidArgument if their
+  /// shapes differ.
   template <typename T>
   Result<Batch<T>> InPlace(int64_t arg, int64_t i, size_t inner) const {
     CALLOUT_ASSIGN_OR_RETURN(const Batch<T> from, Arg<T>(arg, inner));
@@ -64,7 +66,7 @@ class Frame {
   }
   /// InvalidArgument, with `what`, if they differ.
   Status ExpectSame(int64_t expected, int64_t found, const char* what) const;
-  /// InvalidArgument if `batch` has not `count` elements of these extents.
+  /// InvalidArgument unless `batch` has `count` elements with these extents.
   template <typename T>
   Status ExpectDims(const Batch<T>& batch, int64_t count, std::initializer_list<int64_t> dims, const char* what) const {
     CALLOUT_RETURN_IF_ERROR(ExpectSame(count, batch.count, what));
@@ -73,14 +75,13 @@ class Frame {
     return OkStatus();
   }
 
-  /// A flag of LAPACK's, one of `allowed`. InvalidArgument for anything else.
+  /// Returns a flag of LAPACK's, which must be in `allowed`. InvalidArgument for anything else.
   Result<char> Flag(const char* name, std::string_view allowed) const;
   Result<Int> Integer(const char* name) const;
 
-  /// What LAPACK says of an argument, negative, where the program does not look at it.
-  Status Refused(Int info) const {
-    return InternalError("callout: " + name_ + ": LAPACK returned info = " + std::to_string(info));
-  }
+  /// Returns the error for a negative `info`, which LAPACK returns for a bad argument, where the program does not check
+  /// it.
+  Status Refused(Int info) const { return InternalError(Cat("callout: ", name_, ": LAPACK returned info = ", info)); }
   Status Bad(const std::string& what) const { return InvalidArgument("callout: " + name_ + ": " + what); }
   const std::string& name() const { return name_; }
 
@@ -102,7 +103,8 @@ class Frame {
   std::string name_;
 };
 
-/// Room for LAPACK to work in. Of what a query answered, rounded up: in single precision large sizes are not exact.
+/// Returns a workspace for LAPACK. `answer`, of a size query, is rounded up: in single precision large sizes are not
+/// exact.
 template <typename T>
 std::vector<T> Workspace(T answer) {
   const double size = std::real(std::complex<double>(answer)) * (1 + 4 * std::numeric_limits<float>::epsilon());

@@ -12,7 +12,7 @@ constexpr const char* kCandidates[] = {"libopenblas.so.0", "libopenblas.so", "li
                                        "liblapack.so",     "libmkl_rt.so.2", "libmkl_rt.so"};
 constexpr const char* kVariable = "CALLOUT_LAPACK";
 
-// Some builds of OpenBLAS have no LAPACK.
+// Opens a library and checks that it has LAPACK: some builds of OpenBLAS have none.
 Result<DynamicLibrary> OpenLapack(const std::string& path) {
   CALLOUT_ASSIGN_OR_RETURN(DynamicLibrary library, DynamicLibrary::Open(path));
   if (library.Find("sgetrf_") == nullptr) return NotFound("'" + path + "' has no sgetrf_");

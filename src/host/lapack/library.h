@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The LAPACK and BLAS of the machine, by their Fortran names, and their routines as C++ sees them. Nothing of them is
-// needed to build.
+// The machine's LAPACK and BLAS, by their Fortran names, and their routines as C++ templates. None of them is needed to
+// build.
 #pragma once
 
 #include <complex>
@@ -13,7 +13,7 @@
 #include "callout/status.h"
 #include "host/lapack/frame.h"
 
-/// Makes `function` for each of them.
+/// Instantiates `function` for all four element types.
 #define CALLOUT_LAPACK_INSTANCES(function)                     \
   template Status function<float>(const Frame&);               \
   template Status function<double>(const Frame&);              \
@@ -22,12 +22,12 @@
 
 namespace callout::internal::lapack {
 
-/// The address of `symbol` ("sgetrf_") in the LAPACK that was found first: the library that the environment variable
-/// CALLOUT_LAPACK names, or else OpenBLAS, the reference LAPACK or MKL where the dynamic linker finds them. Integers
-/// are of 32 bits in all of them. Errors: NotFound with what was tried, or with the symbol. Thread-safe.
+/// Returns the address of `symbol` ("sgetrf_") in the first LAPACK found: the library that the environment variable
+/// CALLOUT_LAPACK names, else OpenBLAS, the reference LAPACK or MKL where the dynamic linker finds them. Integers have
+/// 32 bits in all of them. Errors: NotFound, with the libraries that were tried or with the symbol. Thread-safe.
 Result<void*> FindSymbol(const std::string& symbol);
 
-/// The path of the library, for people. Errors: as FindSymbol. Thread-safe.
+/// Returns the path of the library, for messages. Errors: as FindSymbol. Thread-safe.
 Result<std::string> LibraryPath();
 
 template <typename T>
@@ -58,7 +58,7 @@ using RealOf = typename ScalarTraits<T>::Real;
 template <typename T>
 inline constexpr bool kIsComplex = !std::is_same_v<T, RealOf<T>>;
 
-/// The middle of a routine's name, "getrf", as a template's argument.
+/// The middle of a routine's name, "getrf", as a template argument.
 template <size_t kSize>
 struct Stem {
   constexpr Stem(const char (&literal)[kSize]) {  // NOLINT(google-explicit-constructor)
@@ -67,7 +67,7 @@ struct Stem {
   char text[kSize];
 };
 
-/// Calls the routine of T: "sgetrf_" for float and "getrf". Looked up once. Errors: as FindSymbol.
+/// Calls the routine for T: float and "getrf" call "sgetrf_". The symbol is looked up once. Errors: as FindSymbol.
 template <typename T, Stem kStem, typename... Arguments>
 Status Call(Arguments... arguments) {
   static const auto* const found =
@@ -77,9 +77,9 @@ Status Call(Arguments... arguments) {
   return OkStatus();
 }
 
-/// Asks `call(i, work, lwork, info)` for the workspace that it wants, and runs it for each of `count` matrices. `info`:
-/// where LAPACK's answers go; null if the program does not look at them, and Internal is returned for the first
-/// failure.
+/// Calls `call(i, work, lwork, info)` first to query the workspace's size, and then for each of `count` matrices.
+/// `info`: receives LAPACK's answers; null if the program does not check them, and then the first failure returns
+/// Internal.
 template <typename T, typename Function>
 Status CallEach(const Frame& frame, int64_t count, const Batch<Int>* info, const Function& call) {
   Int query = -1, own = 0;

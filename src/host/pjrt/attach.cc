@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 
+#include "core/base/cat.h"
 #include "core/base/thread_annotations.h"
 #include "cuda/handlers/targets.h"
 #include "host/services/host_services.h"
@@ -44,8 +45,8 @@ Status RegisterBootstrap(const PjrtApi& api, const PjrtFfiExtension& extension, 
 Result<const XLA_FFI_Api*> AttachTargets(const PjrtApi& api, const std::string& plugin) {
   const int major = api.table().pjrt_api_version.major_version;
   if (major != PJRT_API_MAJOR) {
-    return FailedPrecondition("callout: " + plugin + " has major version " + std::to_string(major) +
-                              " of the PJRT C API; expected " + std::to_string(PJRT_API_MAJOR));
+    return FailedPrecondition(
+        Cat("callout: ", plugin, " has major version ", major, " of the PJRT C API; expected ", PJRT_API_MAJOR));
   }
   const auto* extension = reinterpret_cast<const PjrtFfiExtension*>(api.Extension(PJRT_Extension_Type_FFI));
   if (extension == nullptr || extension->base.struct_size < sizeof(PjrtFfiExtension)) {
@@ -54,8 +55,9 @@ Result<const XLA_FFI_Api*> AttachTargets(const PjrtApi& api, const std::string& 
   Attached& attached = GetAttached();
   MutexLock lock(attached.mutex);
   if (const auto it = attached.tables.find(&api.table()); it != attached.tables.end()) return it->second;
-  // Runtimes refuse a name that they know with another function, and several plugins may share one runtime.
-  const std::string name = "callout.bootstrap." + std::to_string(attached.attempts++);
+  // A new name each time: runtimes refuse a known name with another function, and several plugins may share one
+  // runtime.
+  const std::string name = Cat("callout.bootstrap.", attached.attempts++);
   RegisterKinds();
   CALLOUT_RETURN_IF_ERROR(RegisterBootstrap(api, *extension, name));
   CALLOUT_ASSIGN_OR_RETURN(const XLA_FFI_Api* runtime, RegisterTargetsWithRuntime());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffers as tensors of DLPack, and back.
+// Buffers, and their conversion to DLPack tensors and back.
 #include "callout/pjrt/buffer.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "callout/pjrt/program.h"
+#include "core/base/cat.h"
 #include "core/frame/buffer.h"
 #include "core/frame/dlpack_abi.h"
 #include "core/frame/elements.h"
@@ -27,8 +28,8 @@ const internal::PjrtApi& Buffer::api() const { return client()->plugin().api(); 
 
 namespace {
 
-// Its elements' order in memory, as IsRowMajor takes it; empty if the plugin does not tell. Valid as long as the
-// buffer.
+// Returns the order of the buffer's dimensions in memory, as IsRowMajor takes it; empty if the plugin does not report
+// it. Borrowed: valid as long as the buffer.
 std::span<const int64_t> ReadOrder(const internal::PjrtApi& api, PJRT_Buffer* buffer) {
   PjrtArgs<PJRT_Buffer_GetMemoryLayout_Args> args;
   args.buffer = buffer;
@@ -57,7 +58,7 @@ Result<size_t> Buffer::HostSize() const {
   PjrtArgs<PJRT_Buffer_ElementType_Args> elements;
   elements.buffer = handle();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Buffer_ElementType, elements));
-  if (internal::EnumNumber(elements.type) == PJRT_Buffer_Type_TOKEN) {  // plugins end the process for it
+  if (internal::EnumNumber(elements.type) == PJRT_Buffer_Type_TOKEN) {  // plugins end the process for a token
     return InvalidArgument("callout: a token has no elements to copy");
   }
   PjrtArgs<PJRT_Buffer_ToHostBuffer_Args> args;
@@ -69,8 +70,7 @@ Result<size_t> Buffer::HostSize() const {
 Status Buffer::ToHost(void* data, size_t size) const {
   CALLOUT_ASSIGN_OR_RETURN(const size_t expected, HostSize());
   if (size != expected) {
-    return InvalidArgument("callout: the array has " + std::to_string(expected) + " bytes, there is room for " +
-                           std::to_string(size));
+    return InvalidArgument(internal::Cat("callout: the array has ", expected, " bytes, there is room for ", size));
   }
   if (size == 0) return OkStatus();
   const std::span<const int64_t> order = ReadOrder(api(), handle());
@@ -84,7 +84,7 @@ Status Buffer::ToHost(void* data, size_t size) const {
   return OkStatus();
 }
 
-// In the order that it has on the device: plugins may ignore that another one is asked for.
+// Copies in the order of the elements on the device: plugins may ignore a request for another order.
 Status Buffer::CopyToHost(void* data, size_t size) const {
   PjrtArgs<PJRT_Buffer_ToHostBuffer_Args> args;
   args.src = handle();
@@ -131,8 +131,8 @@ Result<std::shared_ptr<const void>> Buffer::HoldData() const {
 }
 
 Status Buffer::WrongSize(int64_t elements, size_t values) {
-  return InvalidArgument("callout: an array of " + std::to_string(elements) + " elements cannot be made of " +
-                         std::to_string(values) + " values");
+  return InvalidArgument(
+      internal::Cat("callout: an array of ", elements, " elements cannot be made of ", values, " values"));
 }
 
 Status Buffer::WrongType(DType expected, DType found) {
@@ -144,10 +144,10 @@ using internal::PjrtArgs;
 
 namespace {
 
-// Plugins end the process for what is none.
+// Rejects types and extents that no array has: plugins would end the process.
 Status CheckArray(DType dtype, std::span<const int64_t> dims) {
   if (dtype == DType::kToken) return InvalidArgument("callout: a token cannot be made of memory");
-  int64_t bytes = 16;  // the largest element
+  int64_t bytes = 16;  // the size of the largest element
   for (const int64_t extent : dims) {
     if (extent >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes)) continue;
     return InvalidArgument("callout: an array cannot be " +
@@ -162,7 +162,7 @@ struct Source {
   const void* data;
 };
 
-// One of the two is null.
+// One of the two members is null.
 struct Place {
   PJRT_Device* device;
   PJRT_Memory* memory;
@@ -170,7 +170,7 @@ struct Place {
 
 struct Made {
   Buffer buffer;
-  Event done;  // with the host's array
+  Event done;  // happens when the host's array is no longer needed
 };
 
 Result<Made> Make(std::shared_ptr<const Client> client, Place place, const Source& source,
@@ -198,7 +198,7 @@ Result<Buffer> Copy(std::shared_ptr<const Client> client, Place place, const Sou
   return std::move(made.buffer);
 }
 
-// Between clients, which do not know each other's devices.
+// Copies between clients, which do not know each other's devices, through host memory.
 Result<Buffer> CopyOverHost(const Buffer& source, std::shared_ptr<const Client> client, Place place) {
   CALLOUT_ASSIGN_OR_RETURN(const DType dtype, source.dtype());
   CALLOUT_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, source.dims());
@@ -222,7 +222,7 @@ Result<Buffer> Buffer::FromHostShared(std::shared_ptr<const Client> client, cons
                                       std::span<const int64_t> dims, std::shared_ptr<const void> data) {
   CALLOUT_ASSIGN_OR_RETURN(Made made, Make(std::move(client), {device.handle, nullptr}, {dtype, dims, data.get()},
                                            PJRT_HostBufferSemantics_kImmutableZeroCopy));
-  // Plugins keep what listens until the event has happened, also without the Event.
+  // Plugins keep a listener until the event has happened, even if the Event is destroyed.
   CALLOUT_RETURN_IF_ERROR(made.done.OnReady([held = std::move(data)](const Status&) {}));
   return std::move(made.buffer);
 }
@@ -260,8 +260,7 @@ Result<DType> TypeOf(const DLDataType& type) {
   for (const internal::DTypeRow& row : internal::kDTypeRows) {
     if (row.dlpack_code == type.code && row.bits == type.bits && type.lanes == 1) return row.dtype;
   }
-  return Refused("of type code " + std::to_string(type.code) + ", " + std::to_string(type.bits) + " bits, " +
-                 std::to_string(type.lanes) + " lanes");
+  return Refused(internal::Cat("of type code ", type.code, ", ", type.bits, " bits, ", type.lanes, " lanes"));
 }
 
 bool IsRowMajor(const DLTensor& tensor) {
@@ -278,11 +277,11 @@ bool IsRowMajor(const DLTensor& tensor) {
 
 Status Check(const DLManagedTensorVersioned* managed) {
   if (managed == nullptr) return Refused("that is null");
-  if (managed->major != 1) return Refused("of version " + std::to_string(managed->major) + "; it must be 1");
+  if (managed->major != 1) return Refused(internal::Cat("of version ", managed->major, "; it must be 1"));
   const DLTensor& tensor = managed->tensor;
   if (tensor.device.type != internal::kDLCpu && tensor.device.type != internal::kDLCudaHost) {
-    return Refused("in the memory of a device of type " + std::to_string(tensor.device.type) +
-                   "; it must be in the host's");
+    return Refused(
+        internal::Cat("in the memory of a device of type ", tensor.device.type, "; it must be in the host's"));
   }
   if (tensor.ndim < 0 || (tensor.ndim > 0 && tensor.shape == nullptr)) return Refused("without a shape");
   const std::span<const int64_t> dims(tensor.shape, static_cast<size_t>(tensor.ndim));
@@ -291,7 +290,7 @@ Status Check(const DLManagedTensorVersioned* managed) {
   return OkStatus();
 }
 
-// Somebody else's tensor, from when it is taken over.
+// Another library's tensor, from the time that it is taken over.
 struct Taken {
   explicit Taken(DLManagedTensorVersioned* from) : tensor(from) {}
   Taken(const Taken&) = delete;
@@ -304,7 +303,7 @@ struct Taken {
   bool is_ours = false;
 };
 
-// A buffer as a tensor. Members are destroyed from the last to the first.
+// A buffer exported as a tensor. Members are destroyed from the last to the first.
 struct Lent {
   std::shared_ptr<const Client> client;
   std::vector<int64_t> dims;

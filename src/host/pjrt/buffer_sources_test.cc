@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays of the host that devices share, memories, copies, and tensors of DLPack, on the CPU plugin.
+// Tests arrays of the host that devices share, memories, copies, and DLPack tensors, on the CPU plugin.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 
 constexpr size_t kShared = 1024;
 
-// Takes its argument over for its result.
+// The result takes over the argument's memory.
 constexpr char kDoubles[] =
     "module @doubles { func.func public @main(%a: tensor<1024xf32> {tf.aliasing_output = 0 : i32})\n"
     "    -> tensor<1024xf32> {\n"
@@ -35,7 +35,7 @@ constexpr char kDoubles[] =
 
 class BufferSourcesTest : public internal::OneCpuClientTest {
  protected:
-  // Memory as devices like it, which sets `is_dropped` at its end: on any thread.
+  // Returns memory with the alignment that devices need to share it. Its end, on any thread, sets `is_dropped`.
   static std::shared_ptr<float> Aligned(std::atomic<bool>& is_dropped, float value = 1) {
     auto* const values = static_cast<float*>(std::aligned_alloc(64, kShared * sizeof(float)));
     std::fill_n(values, kShared, value);
@@ -163,7 +163,7 @@ TEST_F(BufferSourcesTest, TypesThatDLPackLacksAreRefused) {
   EXPECT_THAT(buffer.ToDLPack(), StatusIs(StatusCode::kInvalidArgument, HasSubstr("no type for s4")));
 }
 
-// A tensor of f32[2,2] and what becomes of it.
+// A tensor of f32[2,2] that another library owns, and whether it was deleted.
 struct Foreign {
   std::array<float, 4> values = {1, 2, 3, 4};
   std::array<int64_t, 2> shape = {2, 2};
@@ -212,7 +212,8 @@ TEST_F(BufferSourcesTest, TensorsWithoutElementsNeedNoMemory) {
   EXPECT_THAT(buffer->ToVector<float>(), IsOkAndHolds(::testing::IsEmpty()));
 }
 
-// The run is the last to have the client, and ends on a thread of the plugin's, which the client's end waits for.
+// The run holds the last reference to the client and ends on one of the plugin's threads, for which the client's
+// destructor waits.
 TEST_F(BufferSourcesTest, ClientsEndAfterARunThatReadsATensorOfTheirOwn) {
   client_ = nullptr;
   const int64_t clients = internal::LiveCount(internal::LiveKind::kPjrtClient);
@@ -252,7 +253,7 @@ TEST_F(BufferSourcesTest, TensorsOfOthersAreDeletedOnce) {
     EXPECT_THAT(buffer->ToVector<float>(), IsOkAndHolds(ElementsAre(1, 2, 3, 4)));
   }
   foreign.deleted.wait(0);
-  client_.reset();  // after all that it does
+  client_.reset();  // waits until the client is destroyed
   EXPECT_EQ(foreign.deleted, 1);
 }
 

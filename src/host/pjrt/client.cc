@@ -7,10 +7,11 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/cat.h"
+#include "core/base/helper_threads.h"
 #include "core/base/live_count.h"
 #include "core/base/log.h"
 #include "core/base/process_state.h"
-#include "core/base/spare_threads.h"
 #include "host/pjrt/pjrt_abi.h"
 #include "host/pjrt/runners.h"
 #include "host/pjrt/topology.h"
@@ -24,21 +25,21 @@ Result<std::shared_ptr<const Client>> Client::Create(std::shared_ptr<const Plugi
                                                      const ClientOptions& options) {
   constexpr int kMostRuns = 4096;
   if (options.concurrent_runs < 0 || options.concurrent_runs > kMostRuns) {
-    return InvalidArgument("callout: concurrent_runs must be from 0 to " + std::to_string(kMostRuns) + ", got " +
-                           std::to_string(options.concurrent_runs));
+    return InvalidArgument(
+        internal::Cat("callout: concurrent_runs must be from 0 to ", kMostRuns, ", got ", options.concurrent_runs));
   }
   CALLOUT_ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Make(std::move(plugin), options, /*is_counted=*/true));
   return std::shared_ptr<const Client>(client.release(), &End);
 }
 
-// A plugin joins its threads when its client ends, so none of them may be the one that ends it.
+// Destroys a client. The plugin joins its threads then, so the destructor must not run on one of them.
 void Client::End(const Client* client) {
   if (!internal::PluginThreadScope::IsIn()) {
     delete client;
     return;
   }
   try {
-    internal::RunOnSpareThread([client] { delete client; });
+    internal::RunOnHelperThread([client] { delete client; });
   } catch (const std::exception& error) {
     internal::Log(internal::LogLevel::kWarning,
                   std::string("callout: a client stays, for want of a thread: ") + error.what());
@@ -72,7 +73,7 @@ std::unique_ptr<internal::Runners> Client::MakeRunners() const {
     if (devices == 0) break;
     options.values["cpu_device_count"] = static_cast<int64_t>(devices);
     Result<std::unique_ptr<Client>> client = Make(plugin_, options, /*is_counted=*/false);
-    if (!client.ok() || client.value()->devices().empty()) return nullptr;  // programs run without them, too
+    if (!client.ok() || client.value()->devices().empty()) return nullptr;  // programs run without runners, too
     clients.push_back(std::move(client).value());
   }
   return std::make_unique<internal::Runners>(std::move(clients));

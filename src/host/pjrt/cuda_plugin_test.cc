@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plugin that is newer than the header here, and for another platform. Looking at it needs no GPU.
+// Tests a plugin for another platform that is newer than the PJRT header here. Inspecting it needs no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@ using internal::Mutex;
 using internal::MutexLock;
 using internal::PjrtArgs;
 
-// What a timed wait and the plugin's thread share: either may be the last to let go of it.
+// Shared by a timed wait and the plugin's thread, either of which may be the last to let go.
 struct Outcome {
   Mutex mutex;
   std::condition_variable_any changed;
@@ -28,7 +28,7 @@ struct Listener {
 };
 
 void Notify(PJRT_Error* error, void* user_arg) {
-  const internal::PluginThreadScope scope;  // the listener may have the client
+  const internal::PluginThreadScope scope;  // the listener may hold the last reference to the client
   const std::unique_ptr<Listener> listener(static_cast<Listener*>(user_arg));
   listener->callback(listener->api->Take(error));
 }
@@ -50,7 +50,7 @@ Status Event::WaitFor(std::chrono::nanoseconds timeout) {
   if (handle_ == nullptr) return OkStatus();
   using Clock = std::chrono::steady_clock;
   const Clock::time_point now = Clock::now();
-  // A time that the clock cannot count to is forever.
+  // A time that the clock cannot count means no limit.
   const Clock::time_point deadline =
       timeout > Clock::time_point::max() - now ? Clock::time_point::max() : now + timeout;
   const auto outcome = std::make_shared<Outcome>();
@@ -92,7 +92,7 @@ Status Event::OnReady(std::function<void(Status)> callback) {
   args.callback = &Notify;
   args.user_arg = listener.get();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api(), PJRT_Event_OnReady, args));
-  (void)listener.release();  // Notify's now
+  (void)listener.release();  // owned by Notify
   return OkStatus();
 }
 

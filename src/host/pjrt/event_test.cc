@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Event::OnReady calls, when and how often.
+// Tests what Event::OnReady calls, when and how often.
 #include "callout/pjrt/event.h"
 
 #include <gmock/gmock.h>
@@ -23,16 +23,16 @@ using ::testing::HasSubstr;
 
 constexpr int kEventExtent = 128;  // XLA:CPU runs such a product on a thread of its own
 
-// What a listener was told.
-struct Told {
+// Records the calls of a listener.
+struct Notification {
   std::promise<void> done;
   std::atomic<int> times{0};
   Status status;
   std::thread::id thread;
 
   std::function<void(Status)> listener() {
-    return [this](Status told) {
-      status = std::move(told);
+    return [this](Status notification) {
+      status = std::move(notification);
       thread = std::this_thread::get_id();
       if (times++ == 0) done.set_value();
     };
@@ -41,7 +41,7 @@ struct Told {
 
 class EventTest : public internal::OneCpuClientTest {
  protected:
-  // Starts a product, then "f".
+  // Starts a program with a product, which then calls "f".
   Execution Start(std::function<Status(const Call&)> function) {
     const Compiler compiler(client_);
     const auto executable =
@@ -60,56 +60,56 @@ class EventTest : public internal::OneCpuClientTest {
 TEST_F(EventTest, AListenerIsToldOnceWhenItHappens) {
   std::promise<void> gate;
   std::shared_future<void> opened = gate.get_future();
-  Told told;
+  Notification notification;
   {
     Execution execution = Start([opened](const Call&) {
       opened.wait();
       return OkStatus();
     });
-    ASSERT_THAT(execution.done[0].OnReady(told.listener()), IsOk());
+    ASSERT_THAT(execution.done[0].OnReady(notification.listener()), IsOk());
     EXPECT_THAT(execution.done[0].IsReady(), internal::IsOkAndHolds(false));
-    EXPECT_EQ(told.times, 0);
+    EXPECT_EQ(notification.times, 0);
     gate.set_value();
-    told.done.get_future().wait();
+    notification.done.get_future().wait();
     EXPECT_THAT(execution.done[0].Wait(), IsOk());
   }
-  client_.reset();  // nothing of it runs any more
-  EXPECT_EQ(told.times, 1);
-  EXPECT_THAT(told.status, IsOk());
-  EXPECT_NE(told.thread, std::this_thread::get_id());
+  client_.reset();  // no thread of the client's runs any more
+  EXPECT_EQ(notification.times, 1);
+  EXPECT_THAT(notification.status, IsOk());
+  EXPECT_NE(notification.thread, std::this_thread::get_id());
 }
 
 TEST_F(EventTest, AListenerIsToldOnceOfWhatHasHappened) {
   const float value = 1;
-  Told told, of_none;
+  Notification notification, of_none;
   {
     const Buffer buffer = Buffer::FromHost(client_, client_->devices()[0], DType::kFloat32, {}, &value).value();
     Event ready = buffer.Ready().value();
     ASSERT_THAT(ready.Wait(), IsOk());
-    ASSERT_THAT(ready.OnReady(told.listener()), IsOk());
-    told.done.get_future().wait();
+    ASSERT_THAT(ready.OnReady(notification.listener()), IsOk());
+    notification.done.get_future().wait();
     Event none(client_, nullptr);
     ASSERT_THAT(none.OnReady(of_none.listener()), IsOk());
   }
   client_.reset();
-  EXPECT_EQ(told.times, 1);
-  EXPECT_THAT(told.status, IsOk());
+  EXPECT_EQ(notification.times, 1);
+  EXPECT_THAT(notification.status, IsOk());
   EXPECT_EQ(of_none.times, 1);
   EXPECT_EQ(of_none.thread, std::this_thread::get_id());
 }
 
 TEST_F(EventTest, AListenerIsToldOfTheError) {
-  Told told;
+  Notification notification;
   {
     Execution execution = Start([](const Call&) { return Status(StatusCode::kDataLoss, "it is gone"); });
-    ASSERT_THAT(execution.done[0].OnReady(told.listener()), IsOk());
-    told.done.get_future().wait();
+    ASSERT_THAT(execution.done[0].OnReady(notification.listener()), IsOk());
+    notification.done.get_future().wait();
     EXPECT_THAT(execution.Wait(), internal::StatusIs(StatusCode::kDataLoss, "it is gone"));
   }
   client_.reset();
-  EXPECT_EQ(told.times, 1);
-  EXPECT_FALSE(told.status.ok());
-  EXPECT_THAT(told.status.message(), HasSubstr("it is gone"));
+  EXPECT_EQ(notification.times, 1);
+  EXPECT_FALSE(notification.status.ok());
+  EXPECT_THAT(notification.status.message(), HasSubstr("it is gone"));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plugins that are too old, too new, or not what they say: testdata/fake_plugin.cc.
+// Tests plugins that are too old, too new, or broken: testdata/fake_plugin.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ TEST(FakePluginTest, AFunctionThatAnOldOneDoesNotHaveIsNamed) {
               StatusIs(StatusCode::kUnimplemented, "the plugin (PJRT 0.1) does not have PJRT_Plugin_Attributes"));
 }
 
-// Its structs have fields that this library does not know: they get zeros. It then fails for another reason.
+// The plugin's structs have fields that this library does not know, which get zeros. It then fails for another reason.
 TEST(FakePluginTest, ANewerOneGetsLargerStructs) {
   EXPECT_THAT(LoadFake("kNewer"), StatusIs(StatusCode::kFailedPrecondition, "did not ask for the metadata"));
 }

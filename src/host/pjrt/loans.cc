@@ -14,26 +14,27 @@ namespace {
 
 struct Lent {
   int loans = 0;
-  bool is_orphan = false;  // its owner has let go of it
+  bool is_orphan = false;  // the owner has destroyed the buffer, which its last loan will destroy
 };
 
 struct Loans {
-  // How many buffers are lent: nearly always none, which their destruction sees without the lock. Relaxed: an owner
-  // that lends and lets go on different threads has ordered the two itself, and the rest is the lock's.
+  // The number of buffers that are lent. It is nearly always 0, which a buffer's destruction sees without the lock.
+  // Relaxed: an owner that lends and destroys on different threads has ordered the two itself, and the mutex orders the
+  // rest.
   std::atomic<int> count{0};
   Mutex mutex;
   std::map<PJRT_Buffer*, Lent> lent CALLOUT_GUARDED_BY(mutex);
 };
 
 Loans& GetLoans() {
-  static Loans* const loans = new Loans;  // leaked: plugins' threads give back until the process ends
+  static Loans* const loans = new Loans;  // leaked: plugins' threads return loans until the process ends
   return *loans;
 }
 
 }  // namespace
 
-// A plugin keeps the references to a buffer without a lock of its own: there is one while there are loans, taken and
-// dropped under ours.
+// The plugin counts a buffer's external references without a lock. So all loans of a buffer share one reference, which
+// is taken and dropped under the mutex of Loans.
 Result<std::unique_ptr<Loan>> Loan::Take(const PjrtApi& api, PJRT_Buffer* source) {
   Loans& loans = GetLoans();
   MutexLock lock(loans.mutex);
@@ -113,7 +114,7 @@ Result<pjrt::Buffer> View(const pjrt::Buffer& source, const std::shared_ptr<cons
   view.on_delete_callback = &GiveBack;
   view.on_delete_callback_arg = loan.get();
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api, PJRT_Client_CreateViewOfDeviceBuffer, view));
-  (void)loan.release();  // GiveBack's now
+  (void)loan.release();  // owned by GiveBack
   return pjrt::Buffer(client, view.buffer, source.type_tag());
 }
 
@@ -124,7 +125,7 @@ Result<pjrt::Buffer> Borrow(const pjrt::Buffer& source, std::shared_ptr<const pj
   CALLOUT_ASSIGN_OR_RETURN(pjrt::Event ready, source.Ready());
   CALLOUT_RETURN_IF_ERROR(ready.Wait());
   CALLOUT_ASSIGN_OR_RETURN(const DType dtype, source.dtype());
-  if (!IsSubByte(dtype)) {  // whose views plugins take for arrays of bytes
+  if (!IsSubByte(dtype)) {  // plugins take views of sub-byte elements for arrays of bytes
     Result<pjrt::Buffer> view = View(source, client, device);
     if (view.ok()) return view;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays of the host's memory on another device of the same plugin than the one that made them, without a copy.
+// Lends arrays in host memory, without a copy, to other devices of the plugin that made them.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace callout::internal {
 
-/// A use of an array's memory, which keeps programs from taking it over, and the array's owner from ending it. Its
-/// plugin outlives it. Thread-safe, also several of one array.
+/// A use of an array's memory. It prevents programs from taking the memory over, and the array's owner from freeing it.
+/// The plugin outlives the loan. Thread-safe; one array may have several loans.
 class Loan {
  public:
   /// Errors: the plugin's own.
@@ -31,13 +31,13 @@ class Loan {
   PJRT_Buffer* const source_;
 };
 
-/// `source` as an array on `device`, of `client`. Its memory is `source`'s where the plugin can share it: `source` may
-/// be destroyed meanwhile, and its memory stays until no program reads the result, also if the client of `source` goes
-/// first. Blocks until `source` is there. Errors: those of the program that makes it. Thread-safe.
+/// Returns `source` as an array on `device`, of `client`. Shares `source`'s memory where the plugin can: `source` may
+/// then be destroyed, and its memory stays until no program reads the result, even if the client of `source` is
+/// destroyed first. Blocks until `source` is ready. Errors: those of the program that makes `source`. Thread-safe.
 Result<pjrt::Buffer> Borrow(const pjrt::Buffer& source, std::shared_ptr<const pjrt::Client> client,
                             PJRT_Device* device);
 
-/// True if `source` is lent: it is then destroyed when it comes back, and not the caller's any more. Thread-safe.
+/// True if `source` is lent. Its last loan then destroys it, and the caller must not. Thread-safe.
 bool LeaveToBorrowers(PJRT_Buffer* source);
 
 }  // namespace callout::internal

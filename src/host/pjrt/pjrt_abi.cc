@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/pjrt/pjrt_abi.h"
 
+#include "core/base/cat.h"
 #include "core/base/status.h"
+#include "core/encoding/error_tag.h"
 
 namespace callout::internal {
 
@@ -24,7 +26,7 @@ Status PjrtApi::TakeFailure(PJRT_Error* error) const {
   code.code = PJRT_Error_Code_UNKNOWN;
   PJRT_Error* without_code = table_->PJRT_Error_GetCode(&code);
   std::string text(message.message == nullptr ? "" : message.message, message.message_size);
-  // What XLA:CPU puts before the error of a program that it ran on its threads.
+  // XLA:CPU puts this text before the error of a program that ran on its threads.
   constexpr std::string_view kOfArray = "Buffer Definition Event: ";
   if (text.starts_with(kOfArray)) text.erase(0, kOfArray.size());
   for (PJRT_Error* each : {without_code, error}) {
@@ -33,22 +35,22 @@ Status PjrtApi::TakeFailure(PJRT_Error* error) const {
     destroy.error = each;
     table_->PJRT_Error_Destroy(&destroy);
   }
-  // A failure without a code is still one.
+  // An error without a code is still an error.
   const auto number = static_cast<StatusCode>(EnumNumber(code.code) == PJRT_Error_Code_OK ? PJRT_Error_Code_UNKNOWN
                                                                                           : EnumNumber(code.code));
-  return Status(number, std::move(text));
+  return FromTaggedMessage(number, std::move(text));
 }
 
 Status PjrtApi::Threw(std::string_view name) {
   const Status caught = CaughtStatus();
-  return {caught.code(),
-          "callout: the plugin threw an exception in " + std::string(name) + ": " + std::string(caught.message())};
+  return caught.WithMessage("callout: the plugin threw an exception in " + std::string(name) + ": " +
+                            std::string(caught.message()));
 }
 
 Status PjrtApi::Missing(std::string_view name) const {
   const PJRT_Api_Version& version = table_->pjrt_api_version;
-  return Unimplemented("callout: the plugin (PJRT " + std::to_string(version.major_version) + "." +
-                       std::to_string(version.minor_version) + ") does not have " + std::string(name));
+  return Unimplemented(
+      Cat("callout: the plugin (PJRT ", version.major_version, ".", version.minor_version, ") does not have ", name));
 }
 
 }  // namespace callout::internal

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The door to the PJRT C API. Built against its 0.81; plugins of other versions work as far as their table goes.
+// The door to the PJRT C API. It is built against version 0.81; plugins of other versions work as far as their table
+// goes.
 #pragma once
 
 #include <cstddef>
@@ -14,28 +15,29 @@
 
 namespace callout::internal {
 
-/// An argument struct for a plugin of any version: zeros behind what this header knows are what newer versions take for
-/// "not given". Plugins refuse structs that are smaller than theirs, and take larger ones (seen in 0.81 and 0.116).
+/// An argument struct for a plugin of any version. Zeros behind the fields that this header knows mean "not given" to
+/// newer versions. Plugins refuse structs that are smaller than theirs, and take larger ones (seen in 0.81 and 0.116).
 template <typename T>
 struct PjrtArgs : T {
   PjrtArgs() {
     size_t size = sizeof(PjrtArgs);
-    // Compilers make `rep stos` of a large constant size, which takes longer to begin than the library's memset takes.
+    // Hides the size: compilers make `rep stos` of a large constant size, which starts more slowly than the library's
+    // memset.
     if constexpr (!kIsOfOneHandle) asm("" : "+r"(size));
     std::memset(static_cast<void*>(this), 0, size);
     this->struct_size = sizeof(PjrtArgs);
   }
 
  private:
-  // What tells no more than a handle, for each run: clearing room for eight more fields is a few stores.
+  // The structs of hot calls pass only a handle, so few bytes are cleared for them: room for eight more fields.
   static constexpr bool kIsOfOneHandle = sizeof(T) <= 3 * sizeof(void*);
 
   unsigned char later_fields_[kIsOfOneHandle ? 64 : 256];
 };
 
-// The FFI extension, which no package ships a header for: xla/pjrt/c/pjrt_c_api_ffi_extension.h, version 3.
+// The FFI extension, for which no package ships a header: xla/pjrt/c/pjrt_c_api_ffi_extension.h, version 3.
 struct PjrtFfiRegisterHandlerArgs {
-  size_t struct_size;  // there is no extension_start
+  size_t struct_size;  // this struct has no extension_start
   const char* target_name;
   size_t target_name_size;
   void* handler;
@@ -53,7 +55,7 @@ struct PjrtFfiExtension {
   PJRT_Error* (*register_handler)(PjrtFfiRegisterHandlerArgs* args);
 };
 
-/// The number in a field of an enum type that a plugin wrote: newer plugins have numbers that this header lacks, which
+/// Returns the number in an enum field that a plugin wrote. Newer plugins have numbers that this header lacks, which
 /// C++ does not let an enum hold.
 template <typename Enum>
 int EnumNumber(const Enum& field) {
@@ -69,7 +71,7 @@ class PjrtApi {
   explicit PjrtApi(const PJRT_Api* table) : table_(table) {}
 
   const PJRT_Api& table() const { return *table_; }
-  /// Null if the plugin has none of this type.
+  /// Null if the plugin has no extension of this type.
   const PJRT_Extension_Base* Extension(PJRT_Extension_Type type) const;
 
   /// Calls a function of the table. Errors: Unimplemented if the plugin is too old to have it; Internal if it throws;
@@ -83,16 +85,16 @@ class PjrtApi {
       return Threw(name);
     }
   }
-  /// For functions that destroy, which have no error that anybody could act on.
+  /// Calls a function that destroys an object. It returns no error, because nobody could act on one.
   template <typename Args>
   void Destroy(PJRT_Error* (*PJRT_Api::*function)(Args*), PjrtArgs<Args>& args) const {
     if (Has(&(table_->*function)) && table_->*function != nullptr) (void)Call(function, "a destructor", args);
   }
 
-  /// The Status of an error, which is destroyed; ok for null.
+  /// Returns the Status of an error, and destroys the error; ok for null.
   Status Take(PJRT_Error* error) const { return error == nullptr ? OkStatus() : TakeFailure(error); }
 
-  /// In a `catch`, for what a function of the plugin threw.
+  /// Returns the Status of an exception that a function of the plugin threw. For use in a `catch`.
   static Status Threw(std::string_view name);
 
  private:
@@ -106,7 +108,7 @@ class PjrtApi {
   const PJRT_Api* const table_;
 };
 
-/// As PjrtApi::Call, by the name of the function.
+/// Calls PjrtApi::Call with the function's name.
 #define CALLOUT_PJRT(api, name, args) (api).Call(&PJRT_Api::name, #name, args)
 
 }  // namespace callout::internal

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "core/base/cat.h"
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
 #include "host/pjrt/attach.h"
@@ -23,7 +24,7 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// The CPU plugin that is installed in a Python environment, "" if there is none.
+// Returns the CPU plugin that is installed in a Python environment, "" if there is none.
 std::string PluginOfEnvironment(const std::string& prefix) {
   if (prefix.empty()) return "";
   std::error_code ignored;
@@ -92,8 +93,8 @@ Status Plugin::Open() {
   major_ = table->pjrt_api_version.major_version;
   minor_ = table->pjrt_api_version.minor_version;
   if (major_ != PJRT_API_MAJOR) {
-    return FailedPrecondition("callout: '" + path_ + "' has major version " + std::to_string(major_) +
-                              " of the PJRT C API; expected " + std::to_string(PJRT_API_MAJOR));
+    return FailedPrecondition(internal::Cat("callout: '", path_, "' has major version ", major_,
+                                            " of the PJRT C API; expected ", PJRT_API_MAJOR));
   }
   api_ = std::make_unique<internal::PjrtApi>(table);
   for (auto* extension = table->extension_start; extension != nullptr; extension = extension->next) {

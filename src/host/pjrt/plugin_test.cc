@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Against the real CPU plugin.
+// Tests loading the real CPU plugin.
 #include "callout/pjrt/plugin.h"
 
 #include <gmock/gmock.h>

@@ -15,7 +15,8 @@ size_t CountDevices(const std::vector<std::unique_ptr<const pjrt::Client>>& clie
   return count;
 }
 
-// What other threads do meanwhile makes the choice a worse one, not a wrong one.
+// Takes the runner if it is idle. Relaxed, with no partner: a race with other threads makes the choice worse, not
+// wrong.
 bool TryTake(Runners::Runner& runner) {
   int idle = 0;
   return runner.runs.compare_exchange_strong(idle, 1, std::memory_order_relaxed);

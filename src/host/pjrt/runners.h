@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// XLA:CPU runs one program at a time on a device, the next one when the last is done, unless it is small and runs on
-// the thread that asks for it. A callback that blocks would stop all that the device has to do. Programs with calls run
-// on runners instead: devices of other clients of the same plugin, each with a thread of its own, which nobody sees.
-// A run takes a runner that is idle, and its arguments without a copy.
+// XLA:CPU runs one program at a time on a device, unless the program is small and runs on the calling thread. A
+// callback that blocks would therefore stop everything else on its device. Programs with calls run on runners instead:
+// devices of other clients of the same plugin, each with a thread of its own, which hosts do not see. A run takes an
+// idle runner, and borrows its arguments without a copy.
 //
-// XLA:CPU divides the work of a program among as many threads as its client has devices, or the machine processors. On
-// two processors a program whose work is divided among 32 threads takes twice as long. So a first client has a runner
-// for each processor, and a second one those that are needed only while callbacks block.
+// XLA:CPU divides a program's work among as many threads as its client has devices or the machine has processors,
+// whichever is more. On two processors, a program whose work is divided among 32 threads takes twice as long. So the
+// first client has one runner for each processor, and a second client has the runners that are needed only while
+// callbacks block.
 #pragma once
 
 #include <atomic>
@@ -26,11 +27,11 @@ class Runners {
  public:
   struct Runner {
     PJRT_Device* device;
-    size_t client;  // its number
+    size_t client;  // the index of its client
     std::atomic<int> runs{0};
   };
 
-  /// A run on a runner, until it is done. Movable.
+  /// Occupies a runner until a run is done. Movable.
   class Run {
    public:
     Run() = default;
@@ -41,7 +42,7 @@ class Runners {
       return *this;
     }
     ~Run() {
-      // Only a hint of how busy the runner is: nothing is read because of it.
+      // Relaxed, with no partner: the count is only a hint of how busy the runner is.
       if (runner_ != nullptr) runner_->runs.fetch_sub(1, std::memory_order_relaxed);
     }
     explicit operator bool() const { return runner_ != nullptr; }
@@ -52,20 +53,20 @@ class Runners {
     Runner* runner_ = nullptr;
   };
 
-  /// Takes ownership of clients, one at least. Their devices become runners, of which the first client's are preferred.
+  /// Takes ownership of at least one client. Their devices become runners, and the first client's are preferred.
   explicit Runners(std::vector<std::unique_ptr<const pjrt::Client>> clients);
 
-  /// Borrowed: they live as long as the runners.
+  /// Borrowed: valid as long as the runners.
   const std::vector<std::unique_ptr<const pjrt::Client>>& clients() const { return clients_; }
-  /// The least busy runner; of idle ones that on which the first of `arguments` is, if it is on one of the first
-  /// client's. Borrowed: the runners outlive the run.
+  /// Takes the least busy runner. Among idle ones, prefers the runner that holds the first of `arguments`, if that is
+  /// one of the first client's. Borrowed: the runners outlive the run.
   Run Take(std::span<const pjrt::Buffer* const> arguments);
 
  private:
   Runner* TakeIdle(std::span<Runner> runners);
 
-  std::vector<Runner> runners_;  // client by client; older than these, whose ends wait for their runs
-  std::atomic<size_t> next_{0};  // where the search begins
+  std::vector<Runner> runners_;  // client by client; declared before clients_, whose destructors wait for their runs
+  std::atomic<size_t> next_{0};  // the start of the next search
   const std::vector<std::unique_ptr<const pjrt::Client>> clients_;
 };
 

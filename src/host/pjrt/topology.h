@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a plugin tells of its machine, where it does.
+// Reads what a plugin reports about its devices' memories.
 #pragma once
 
 #include <vector>
@@ -11,13 +11,13 @@
 
 namespace callout::internal {
 
-/// Errors: the plugin's own.
+/// Returns the properties of a memory. Errors: the plugin's own.
 Result<pjrt::Memory> Describe(const PjrtApi& api, PJRT_Memory* memory);
 
-/// Empty if the plugin does not tell.
+/// Returns the memories of a device; empty if the plugin does not report them.
 std::vector<pjrt::Memory> ReadMemories(const PjrtApi& api, PJRT_Device* device);
 
-/// Where a buffer is, which the plugin owns.
+/// Returns the device of a buffer. Borrowed: the plugin owns it.
 Result<PJRT_Device*> DeviceOf(const PjrtApi& api, const pjrt::Buffer& buffer);
 
 }  // namespace callout::internal

@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/base/cat.h"
+
 namespace callout::internal {
 namespace {
 
@@ -27,7 +29,7 @@ Result<DType> FromPjrtType(int type) {
   for (const auto& [ours, theirs] : kTypes) {
     if (theirs == type && theirs != PJRT_Buffer_Type_INVALID) return ours;
   }
-  return Unimplemented("callout: element type " + std::to_string(type) + " of PJRT");
+  return Unimplemented(Cat("callout: element type ", type, " of PJRT"));
 }
 
 pjrt::Value FromNamedValue(const PJRT_NamedValue& value) {
@@ -53,7 +55,7 @@ pjrt::Values FromNamedValues(const PJRT_NamedValue* values, size_t count) {
 
 PJRT_NamedValue ToNamedValue(const std::string& name, const pjrt::Value& value) {
   PJRT_NamedValue out = {};
-  out.struct_size = sizeof(out);  // an array of them: no room for later fields
+  out.struct_size = sizeof(out);  // the exact size, because arrays of this struct have no room for later fields
   out.name = name.data();
   out.name_size = name.size();
   out.value_size = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values and element types as PJRT passes them.
+// Converts values and element types to and from PJRT's.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace callout::internal {
 
-/// A 64-bit hash (splitmix64's steps, prng.di.unimi.it), never 0. Two types have the same one by chance once in 2^63.
+/// Returns a 64-bit hash of a type (splitmix64's steps, prng.di.unimi.it), never 0. Two types collide by chance once in
+/// 2^63.
 inline uint64_t TypeTag(DType dtype, std::span<const int64_t> dims) {
   const auto mix = [](uint64_t x) {
     x += 0x9E3779B97F4A7C15U;
@@ -26,10 +27,10 @@ inline uint64_t TypeTag(DType dtype, std::span<const int64_t> dims) {
   return tag | 1U;
 }
 
-/// InvalidArgument for one that PJRT does not have.
+/// InvalidArgument for a type that PJRT does not have.
 Result<PJRT_Buffer_Type> ToPjrtType(DType dtype);
 
-/// `type`: a PJRT_Buffer_Type. Unimplemented for one that this library does not have.
+/// `type`: a PJRT_Buffer_Type. Unimplemented for a type that this library does not have.
 Result<DType> FromPjrtType(int type);
 
 pjrt::Value FromNamedValue(const PJRT_NamedValue& value);

@@ -15,12 +15,12 @@ namespace {
 using internal::BytecodeFile;
 using internal::BytecodeReader;
 
-constexpr int kDeepest = 256;  // regions in each other
+constexpr int kDeepest = 256;  // nesting of regions
 constexpr size_t kMostCalls = 1 << 16;
 constexpr size_t kMostArrays = 1 << 17;
-constexpr size_t kMostEntries = 1 << 22;    // looked at, of all dictionaries
-constexpr size_t kMostNameBytes = 1 << 24;  // of all calls
-constexpr size_t kLongestName = 4096;       // longer than any that can be bound
+constexpr size_t kMostEntries = 1 << 22;    // dictionary entries read in total
+constexpr size_t kMostNameBytes = 1 << 24;  // of all calls together
+constexpr size_t kLongestName = 4096;       // longer than any name that can be bound
 
 Status Unreadable(const char* what) {
   return InvalidArgument(std::string("callout: the program's bytecode is damaged: ") + what);
@@ -42,14 +42,14 @@ class Walk {
   }
 
  private:
-  // The types of what operations have made, in the order in which they are numbered.
+  // The types of all values so far, in the order of the values' numbers.
   using Values = std::vector<uint64_t>;
 
   struct Operation {
     uint64_t name = 0;
     uint64_t attributes = kNone;
     uint64_t properties = kNone;
-    std::vector<uint64_t> results, operands;  // types
+    std::vector<uint64_t> results, operands;  // their types
   };
   static constexpr uint64_t kNone = UINT64_MAX;
 
@@ -65,7 +65,7 @@ class Walk {
       const size_t count = reader.Count();
       for (size_t left = count; left > 0; --left) {
         const uint64_t argument = reader.Number();
-        if ((argument & 1) != 0) (void)reader.Number();  // its location
+        if ((argument & 1) != 0) (void)reader.Number();  // the argument's location
         CALLOUT_RETURN_IF_ERROR(Set(values, next, argument >> 1));
       }
       if (reader.Byte() != 0) SkipUseOrders(reader, count);
@@ -77,10 +77,10 @@ class Walk {
     return OkStatus();
   }
 
-  // In which order what uses each of `count` values was listed: compilers print by it.
+  // Skips the order of the uses of `count` values, by which compilers print.
   static void SkipUseOrders(BytecodeReader& reader, size_t count) {
     for (size_t values = count > 1 ? reader.Count() : 1; values > 0; --values) {
-      if (count > 1) (void)reader.Number();  // which of them
+      if (count > 1) (void)reader.Number();  // the value's index
       const uint64_t head = reader.Number();
       for (uint64_t left = head >> 1; left > 0 && reader.ok(); --left) (void)reader.Number();
     }
@@ -99,7 +99,7 @@ class Walk {
     Operation operation;
     operation.name = reader.Number();
     const uint8_t has = reader.Byte();
-    (void)reader.Number();  // its location
+    (void)reader.Number();  // the operation's location
     if ((has & kAttributes) != 0) operation.attributes = reader.Number();
     if ((has & kProperties) != 0) operation.properties = reader.Number();
     if ((has & kResults) != 0) {
@@ -128,7 +128,8 @@ class Walk {
     if (depth > kDeepest) return Unimplemented("callout: the program's regions are too deep");
     const uint64_t head = reader.Number();
     if ((head & 1) == 0) return ReadRegionsOf(reader, head >> 1, values, depth);
-    const BytecodeReader::Section section = reader.TakeSection();  // sees no values from outside
+    // An isolated region, which sees no values from outside.
+    const BytecodeReader::Section section = reader.TakeSection();
     BytecodeReader inner(section.bytes);
     Values own;
     return ReadRegionsOf(inner, head >> 1, own, depth);
@@ -155,7 +156,7 @@ class Walk {
     const std::string_view name = file_.OperationName(operation.name);
     if (name == "func_v1") return TakeFunction(operation);
     if (name == "custom_call_v1") return TakeCall(operation, 8);
-    if (name == "custom_call_v2") return TakeCall(operation, 9);  // of StableHLO 1.18: one more at the end
+    if (name == "custom_call_v2") return TakeCall(operation, 9);  // StableHLO 1.18 adds one property at the end
     if (!name.starts_with("custom_call")) return OkStatus();
     return Unimplemented("callout: the program has operations '" + std::string(name.substr(0, kLongestName)) +
                          "' of a newer StableHLO than can be read without a plugin");
@@ -190,7 +191,7 @@ class Walk {
     call.target = *target;
     call.has_shape_operands =
         file_.Entry(operation.attributes, internal::kShapeOperandsAttribute, entries_left_).has_value();
-    // JAX puts the dictionary where older versions of StableHLO keep it, too.
+    // JAX puts the dictionary into this attribute, where older versions of StableHLO have it.
     uint64_t config = (*properties)[kConfig];
     if (const auto moved = file_.Entry(operation.attributes, "mhlo.backend_config", entries_left_)) config = *moved;
     if (const auto index = file_.Entry(config, internal::kJaxIndexAttribute, entries_left_)) {
@@ -207,7 +208,7 @@ class Walk {
     return OkStatus();
   }
 
-  // Many calls may share the bytes of one name in the file.
+  // Counts names in total, because many calls may share the bytes of one name in the file.
   Status CountName(std::string_view name) {
     if (name.size() > name_bytes_left_) return Unimplemented("callout: the names of the program's calls are too long");
     name_bytes_left_ -= name.size();
@@ -229,7 +230,7 @@ class Walk {
   }
 
   const BytecodeFile& file_;
-  size_t values_left_;  // each takes a byte
+  size_t values_left_;  // each value takes at least a byte of the file
   size_t arrays_left_ = kMostArrays;
   size_t entries_left_ = kMostEntries;
   size_t name_bytes_left_ = kMostNameBytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What programs say of themselves, on those that every version of this library has to take (tests/python/golden).
+// Tests ReadContents on programs that every version of this library must accept (tests/python/golden).
 #include "callout/pjrt/contents.h"
 
 #include <gmock/gmock.h>
@@ -122,7 +122,7 @@ TEST(ContentsTest, WhatItCannotReadIsSaid) {
   EXPECT_THAT(ReadContents(program), StatusIs(StatusCode::kUnimplemented, HasSubstr("of version 5")));
 }
 
-// A number as MLIR writes it.
+// Encodes a number as MLIR's bytecode does.
 std::string Number(uint32_t number) {
   const int bytes = number < 1 << 7 ? 1 : number < 1 << 14 ? 2 : number < 1 << 21 ? 3 : 4;
   uint32_t rest = number << bytes | 1U << (bytes - 1);
@@ -141,7 +141,8 @@ std::string Repeat(size_t times, std::string_view bytes) {
   return text;
 }
 
-// Calls of one target that share their name and a dictionary, so each takes five bytes of the file.
+// Returns a program with calls of one target that share their name and a dictionary, so that each takes five bytes of
+// the file.
 Program SharingCalls(size_t calls, const std::string& target, size_t entries) {
   using namespace std::string_literals;
   const std::string dictionary = "\x0d" + Number(static_cast<uint32_t>(entries)) + Repeat(entries, "\x07\x01");

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/frame/elements.h"
 #include "exported_generated.h"
 
@@ -27,11 +28,11 @@ enum SectionId {
   kSectionCount
 };
 
-// VHLO's codes.
+// Codes of VHLO's attributes and types.
 enum AttributeCode { kDictionaryCode = 6, kIntegerCode = 9, kStringCode = 14, kTypeCode = 17 };
 enum TypeCode { kComplexCode = 1, kFunctionCode = 8, kTensorCode = 20, kTokenCode = 22 };
 
-// MLIR's own dialect, which has the attributes that VHLO does not replace.
+// Codes of MLIR's own dialect, which has the attributes that VHLO does not replace.
 enum BuiltinCode { kBuiltinDictionary = 1, kBuiltinString = 2 };
 
 std::optional<DType> ElementOf(int64_t code) {
@@ -75,7 +76,7 @@ uint64_t BytecodeReader::Number() {
   uint64_t number = 0;
   for (size_t i = 0; i < bytes.size(); ++i) number |= uint64_t{static_cast<uint8_t>(bytes[i])} << (8 * i);
   if (first == 0) return number;
-  if (extra == 7) return number;  // the first byte has no bits of it
+  if (extra == 7) return number;  // the first byte holds only the length
   return (number << (7 - extra)) | (first >> (extra + 1));
 }
 
@@ -111,10 +112,10 @@ Result<BytecodeFile> BytecodeFile::Read(std::string_view bytes) {
   BytecodeReader reader(bytes);
   (void)reader.Take(kMlirBytecode.size());
   if (const uint64_t version = reader.Number(); version != kBytecodeVersion) {
-    return Unimplemented("callout: the program is MLIR bytecode of version " + std::to_string(version) +
-                         "; only version " + std::to_string(kBytecodeVersion) + " can be read without a plugin");
+    return Unimplemented(Cat("callout: the program is MLIR bytecode of version ", version, "; only version ",
+                             kBytecodeVersion, " can be read without a plugin"));
   }
-  while (reader.ok() && reader.Byte() != 0) {  // who wrote it
+  while (reader.ok() && reader.Byte() != 0) {  // the name of the producer
   }
   std::string_view sections[kSectionCount];
   while (reader.ok() && !reader.is_at_end()) {
@@ -135,10 +136,10 @@ Status BytecodeFile::ReadStrings(std::string_view section) {
   BytecodeReader reader(section);
   std::vector<uint64_t> sizes(reader.Count());
   for (uint64_t& size : sizes) size = reader.Number();
-  std::ranges::reverse(sizes);  // the last one's is the first
+  std::ranges::reverse(sizes);  // the file has the sizes in reverse order
   for (const uint64_t size : sizes) {
     const std::string_view text = reader.Take(size);
-    strings_.push_back(text.substr(0, text.empty() ? 0 : text.size() - 1));  // with a zero
+    strings_.push_back(text.substr(0, text.empty() ? 0 : text.size() - 1));  // without the zero at the end
   }
   return reader.ok() ? OkStatus() : Damaged("its strings");
 }
@@ -150,9 +151,9 @@ Status BytecodeFile::ReadDialects(std::string_view section) {
     const uint64_t head = reader.Number();
     const std::string_view name = String(head >> 1);
     dialects_.push_back(name == "vhlo" ? Dialect::kVhlo : name == "builtin" ? Dialect::kBuiltin : Dialect::kOther);
-    if ((head & 1) != 0) (void)reader.TakeSection();  // its version
+    if ((head & 1) != 0) (void)reader.TakeSection();  // the dialect's version
   }
-  (void)reader.Number();  // of all operations
+  (void)reader.Number();  // the number of all operations
   while (reader.ok() && !reader.is_at_end()) {
     const uint64_t dialect = reader.Number();
     const size_t operations = reader.Count();
@@ -314,7 +315,7 @@ std::optional<pjrt::Program> ReadExportedFile(const std::string& bytes) {
   if (file.platforms() != nullptr) {
     for (const flatbuffers::String* platform : *file.platforms()) program.platforms.push_back(TextOf(platform));
   }
-  // The wider field is newer.
+  // Newer files have the wider field.
   const int64_t devices = std::max<int64_t>(file.nr_devices(), file.nr_devices_short());
   program.num_devices = static_cast<int>(std::clamp<int64_t>(devices, 0, 1 << 20));
   if (file.module_kept_var_idx() != nullptr) {

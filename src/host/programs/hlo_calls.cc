@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/attributes/jax_calls.h"
+#include "core/base/cat.h"
 #include "core/encoding/percent.h"
 #include "core/encoding/wire.h"
 #include "core/frame/buffer.h"
@@ -57,7 +58,7 @@ Result<HloShape> ParseHloShape(std::string_view bytes) {
   shape.is_row_major = IsRowMajor(order);
   shape.is_tuple = element_type == kTuple;
   if (!shape.is_tuple && RowOf(static_cast<DType>(element_type)).kind == DTypeKind::kUnknown) {
-    return Unimplemented("callout: the program has arrays of element type " + std::to_string(element_type) + " of XLA");
+    return Unimplemented(Cat("callout: the program has arrays of element type ", element_type, " of XLA"));
   }
   shape.type.dtype = static_cast<DType>(element_type);
   return shape;
@@ -100,7 +101,7 @@ bool Read(std::string_view bytes, OpSharding& sharding) {
   return ok && reader.ok();
 }
 
-// The product of extents; 0 if it is none that a number of devices can be.
+// Returns the product of extents; 0 if it cannot be a number of devices.
 int64_t Product(const std::vector<int64_t>& extents) {
   int64_t product = 1;
   for (const int64_t extent : extents) {
@@ -110,7 +111,7 @@ int64_t Product(const std::vector<int64_t>& extents) {
   return product;
 }
 
-// iota(product of dims), reshaped to dims, transposed; empty if that cannot be.
+// Returns iota(product of dims), reshaped to dims, transposed by `permutation`; empty if the arguments do not fit.
 std::vector<int64_t> Iota(const std::vector<int64_t>& dims, std::vector<int64_t> permutation) {
   if (permutation.empty()) {
     permutation.resize(dims.size());
@@ -143,8 +144,8 @@ Result<pjrt::Sharding> ParseSharding(std::string_view bytes, size_t rank, size_t
   pjrt::Sharding sharding{std::vector<int64_t>(rank, 1), {num_devices, std::vector<int64_t>(rank, 0)}};
   if (proto.type == kReplicated) return sharding;
   if (proto.type != kTiled) {
-    return Unimplemented("callout: a sharding of type " + std::to_string(proto.type) +
-                         " (of xla.OpSharding); arrays are on all devices, whole or in tiles");
+    return Unimplemented(Cat("callout: a sharding of type ", proto.type,
+                             " (of xla.OpSharding); arrays are on all devices, whole or in tiles"));
   }
   const int64_t tiles = Product(proto.tile_dims);
   if (proto.devices.empty() && Product(proto.iota_dims) != 0) {
@@ -153,15 +154,14 @@ Result<pjrt::Sharding> ParseSharding(std::string_view bytes, size_t rank, size_t
   const size_t replicating = proto.subgroups.empty() ? (proto.replicates_on_last ? 1 : 0) : proto.subgroups.size();
   if (tiles != static_cast<int64_t>(num_devices) || proto.devices.size() != num_devices ||
       proto.tile_dims.size() != rank + replicating) {
-    return InternalError("callout: the plugin tells a sharding over " + std::to_string(tiles) + " devices in " +
-                         std::to_string(proto.tile_dims.size()) + " dimensions, for an array of " +
-                         std::to_string(rank) + " on " + std::to_string(num_devices));
+    return InternalError(Cat("callout: the plugin tells a sharding over ", tiles, " devices in ",
+                             proto.tile_dims.size(), " dimensions, for an array of ", rank, " on ", num_devices));
   }
   std::copy_n(proto.tile_dims.begin(), rank, sharding.tiles.begin());
   for (size_t i = 0; i < num_devices; ++i) {
     const int64_t device = proto.devices[i];
     if (device < 0 || device >= static_cast<int64_t>(num_devices)) {
-      return InternalError("callout: the plugin tells a sharding with a device " + std::to_string(device));
+      return InternalError(Cat("callout: the plugin tells a sharding with a device ", device));
     }
     auto rest = static_cast<int64_t>(i);
     for (size_t d = proto.tile_dims.size(); d-- > 0; rest /= proto.tile_dims[d]) {
@@ -173,18 +173,18 @@ Result<pjrt::Sharding> ParseSharding(std::string_view bytes, size_t rank, size_t
 
 namespace {
 
-// HloModuleProto
+// Field numbers of HloModuleProto.
 constexpr int kProgramShape = 4;
 constexpr int kAliases = 8;
 constexpr int kOutputSharding = 12;
 constexpr int kParameterSharding = 14;
 constexpr int kBufferDonors = 18;
-// ProgramShapeProto
+// Field numbers of ProgramShapeProto.
 constexpr int kParameters = 1;
 constexpr int kResult = 2;
-// OpSharding
+// Field numbers of OpSharding.
 constexpr int kTupleShardings = 5;
-// HloInputOutputAliasProto and HloBufferDonorProto: entries
+// Field numbers of the entries of HloInputOutputAliasProto and HloBufferDonorProto.
 constexpr int kEntries = 1;
 constexpr int kAliasParameter = 2;
 constexpr int kDonorParameter = 1;
@@ -200,7 +200,7 @@ void AddDonated(std::string_view message, int parameter_field, std::vector<int64
   WireReader entries(message);
   while (const auto entry = entries.Next()) {
     if (entry->number != kEntries || !entry->is_bytes) continue;
-    int64_t parameter = 0;  // proto3 leaves zeros out
+    int64_t parameter = 0;  // proto3 omits zeros
     WireReader fields(entry->bytes);
     while (const auto field = fields.Next()) {
       if (field->number == parameter_field) parameter = static_cast<int64_t>(field->value);
@@ -234,7 +234,7 @@ Result<std::vector<pjrt::ProgramArray>> ReadArrays(const std::vector<std::string
     pjrt::ProgramArray array{std::move(shape.type), {}};
     CALLOUT_ASSIGN_OR_RETURN(array.sharding, ParseSharding(sharding, array.type.dims.size(), num_devices));
     for (size_t axis = 0; axis < array.type.dims.size(); ++axis) {
-      int64_t whole = 0;  // as ProgramArray::WholeType computes it
+      int64_t whole = 0;  // ProgramArray::WholeType computes this product
       if (__builtin_mul_overflow(array.type.dims[axis], array.sharding.tiles[axis], &whole)) return UnreadableHlo();
     }
     arrays.push_back(std::move(array));
@@ -242,7 +242,7 @@ Result<std::vector<pjrt::ProgramArray>> ReadArrays(const std::vector<std::string
   return arrays;
 }
 
-// The shardings of a tuple's elements; of the one element if it is no tuple.
+// Returns the shardings of a tuple's elements, or the one sharding if it is no tuple.
 std::vector<std::string_view> ElementShardings(std::string_view sharding) {
   std::vector<std::string_view> elements;
   WireReader reader(sharding);
@@ -262,8 +262,8 @@ Status CheckArgumentLayouts(std::string_view bytes) {
     if (field->number != kParameters) continue;
     CALLOUT_ASSIGN_OR_RETURN(const HloShape shape, ParseHloShape(field->bytes));
     if (!shape.is_row_major) {
-      return Unimplemented("callout: argument " + std::to_string(i) + " of the program, " + shape.type.ToString() +
-                           ", is in another layout than row-major");
+      return Unimplemented(Cat("callout: argument ", i, " of the program, ", shape.type.ToString(),
+                               ", is in another layout than row-major"));
     }
     ++i;
   }
@@ -295,11 +295,11 @@ Result<pjrt::Signature> ParseHloSignature(std::string_view bytes, size_t num_dev
 namespace {
 
 constexpr std::string_view kOurTargets = "callout.v";
-// HloModuleProto
+// Field numbers of HloModuleProto.
 constexpr int kComputations = 3;
-// HloComputationProto
+// Field numbers of HloComputationProto.
 constexpr int kInstructions = 2;
-// HloInstructionProto
+// Field numbers of HloInstructionProto.
 constexpr int kShape = 3;
 constexpr int kTarget = 28;
 constexpr int kId = 35;
@@ -328,7 +328,7 @@ Result<Instruction> ReadInstruction(std::string_view bytes) {
   return instruction;
 }
 
-// Appends the array, or those of the tuple; tokens are left out.
+// Appends the array, or the arrays of the tuple. Tokens are left out.
 Status AppendArrays(std::string_view shape_bytes, std::vector<pjrt::ArrayType>& arrays) {
   CALLOUT_ASSIGN_OR_RETURN(HloShape shape, ParseHloShape(shape_bytes));
   if (shape.is_tuple) {
@@ -342,7 +342,7 @@ Status AppendArrays(std::string_view shape_bytes, std::vector<pjrt::ArrayType>& 
   return OkStatus();
 }
 
-// Either ours, or the others.
+// Appends the computation's calls: Callout's and JAX's callbacks if `ours_only`, else all other custom calls.
 Status AppendCalls(std::string_view computation, bool ours_only, std::vector<pjrt::CallbackUse>& calls) {
   std::map<int64_t, Instruction> by_id;
   std::vector<int64_t> wanted;
@@ -358,6 +358,9 @@ Status AppendCalls(std::string_view computation, bool ours_only, std::vector<pjr
   for (const int64_t id : wanted) {
     const Instruction& instruction = by_id[id];
     std::map<std::string, std::string> attributes = ParseDictionary(instruction.config);
+    // A Callout target without a `callback` attribute reads an object of the host, and calls nothing.
+    if (ours_only && !IsJaxTarget(instruction.target) && !attributes.contains(std::string(kCallbackAttribute)))
+      continue;
     const bool is_embedded = attributes.contains(std::string(kLibraryAttribute));
     std::string callback = std::move(attributes[std::string(kCallbackAttribute)]);
     if (IsJaxTarget(instruction.target)) {
@@ -375,7 +378,7 @@ Status AppendCalls(std::string_view computation, bool ours_only, std::vector<pjr
   return OkStatus();
 }
 
-// Takes a string literal, of which `text` begins behind the first quote, off the front.
+// Takes a string literal off the front of `text`, which begins behind the opening quote.
 std::string TakeString(std::string_view& text) {
   std::string value;
   while (!text.empty() && text.front() != '"') {
@@ -397,9 +400,9 @@ std::string TakeString(std::string_view& text) {
 std::map<std::string, std::string> ParseDictionary(std::string_view text) {
   std::map<std::string, std::string> entries;
   int depth = 0;
-  std::string word;              // what was read since the last sign, quoted or not
+  std::string word;              // the text since the last punctuation, quoted or not
   std::string* value = nullptr;  // of the entry that is being read; null before its '='
-  // Of a number, as in "1 : i64".
+  // Takes the digits of a number such as "1 : i64".
   const auto take_number = [&] {
     if (value != nullptr && value->empty()) *value = word.substr(0, word.find_first_not_of("-0123456789"));
   };

@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 
 std::string Packed(const std::vector<int64_t>& numbers) {
   std::string bytes;
-  for (const int64_t number : numbers) bytes += static_cast<char>(number);  // each below 128
+  for (const int64_t number : numbers) bytes += static_cast<char>(number);  // each number is below 128
   return bytes;
 }
 
@@ -25,7 +25,7 @@ std::string ModuleShape(int element_type, const std::vector<int64_t>& dims) {
   return shape.bytes();
 }
 
-// Dimensions as numbers of their own, as proto2 writes them.
+// Returns an OpSharding whose dimensions are unpacked, as proto2 writes them.
 std::string TiledOver(const std::vector<int64_t>& tiles, const std::vector<int64_t>& devices, bool last = false) {
   WireWriter sharding;
   sharding.AddNumber(1, 3);
@@ -45,7 +45,8 @@ std::string TiledByIota(const std::vector<int64_t>& tiles, const std::vector<int
   return sharding.bytes();
 }
 
-// main(f32[3,4], s32[2]) -> (f32[3,4], s32[]), the first sharded over two devices and donated.
+// Returns a module main(f32[3,4], s32[2]) -> (f32[3,4], s32[]), whose first argument is sharded over two devices and
+// donated.
 std::string TwoDeviceModule() {
   WireWriter tuple, program_shape, output_sharding, alias, aliases, module;
   tuple.AddNumber(2, 13);
@@ -133,7 +134,7 @@ TEST(HloShardingTest, DevicesMayBeListedInAnyOrder) {
 }
 
 TEST(HloShardingTest, DevicesMayBeAnIotaTransposed) {
-  // iota(4) as 2x2, transposed: 0 2 1 3.
+  // The transpose of iota(4) as 2x2 is 0 2 1 3.
   const auto sharding = ParseSharding(TiledByIota({4}, {2, 2}, {1, 0}), 1, 4);
   ASSERT_THAT(sharding, IsOk());
   EXPECT_THAT(sharding->parts, ElementsAre(ElementsAre(0), ElementsAre(2), ElementsAre(1), ElementsAre(3)));
@@ -185,7 +186,8 @@ std::string Shape(int element_type, const std::vector<int64_t>& dims) {
   return shape.bytes();
 }
 
-// A computation of a parameter f32[4] and a call of `config` with it and a token, which returns s32[2] and a token.
+// Returns a computation with a parameter f32[4] and a call of `config` with the parameter and a token, which returns
+// s32[2] and a token.
 std::string Module(const std::string& config) {
   WireWriter parameter, tuple, call, computation, module;
   parameter.AddMessage(3, Shape(11, {4}));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/base/cat.h"
 #include "core/frame/elements.h"
 
 namespace callout::internal {
@@ -40,7 +41,7 @@ bool IsWord(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' || c == '.';
 }
 
-// Of a value's name: "%arg0", "%while-1"; a minus before '>' is an arrow's.
+// True for a character of a value's name ("%arg0", "%while-1"). A minus before '>' belongs to an arrow instead.
 bool IsName(std::string_view text, size_t at) {
   return IsWord(text[at]) || (text[at] == '-' && at + 1 < text.size() && text[at + 1] != '>');
 }
@@ -69,8 +70,8 @@ size_t LineAt(std::string_view text, size_t at) {
 }
 
 Status Unfinished(std::string_view text, size_t at, std::string_view what) {
-  return InvalidArgument("callout: the program's MLIR text has " + std::string(what) + " in line " +
-                         std::to_string(LineAt(text, at)) + " without its counterpart");
+  return InvalidArgument(
+      Cat("callout: the program's MLIR text has ", what, " in line ", LineAt(text, at), " without its counterpart"));
 }
 
 }  // namespace
@@ -127,7 +128,7 @@ Status MlirText::MatchBraces() {
     open.pop_back();
   }
   if (!open.empty()) return Unfinished(text_, token(open.back()).begin, "a '{'");
-  // From the outside in: a token's region ends where that of the brace around it does.
+  // Goes from the outside in: a token's region ends where the region of the surrounding brace ends.
   std::vector<size_t> ends = {size()};
   for (size_t i = 0; i < size(); ++i) {
     if (ends.back() == i) ends.pop_back();

@@ -3,13 +3,14 @@
 
 #include "callout/pjrt/program.h"
 #include "callout/pjrt/signature.h"
+#include "core/base/cat.h"
 #include "core/base/file_io.h"
 #include "host/programs/exported_file.h"
 
 namespace callout::pjrt {
 namespace {
 
-// Text begins with letters, comments and blanks, and has no zeros.
+// True if the bytes may be MLIR text, which has no zeros and has a "func".
 bool LooksLikeText(std::string_view bytes) {
   return !bytes.empty() && bytes.find('\0') == std::string_view::npos && bytes.find("func") != std::string_view::npos;
 }
@@ -30,9 +31,10 @@ Result<Program> Program::FromBytes(std::string bytes) {
   if (!bytes.starts_with(internal::kMlirBytecode)) {
     if (auto exported = internal::ReadExportedFile(bytes)) return *std::move(exported);
     if (!LooksLikeText(bytes)) {
-      return InvalidArgument("callout: " + std::to_string(bytes.size()) +
-                             " bytes are no program: expected MLIR text, MLIR bytecode, a StableHLO portable "
-                             "artifact, or a file of jax.export's Exported.serialize");
+      return InvalidArgument(
+          internal::Cat("callout: ", bytes.size(),
+                        " bytes are no program: expected MLIR text, MLIR bytecode, a StableHLO portable "
+                        "artifact, or a file of jax.export's Exported.serialize"));
     }
   }
   Program program;
@@ -45,8 +47,8 @@ Result<Program> Program::FromFile(const std::string& path) {
   constexpr std::string_view kPrefix = "callout: ";
   Result<Program> program = FromBytes(std::move(bytes));
   if (program.ok()) return program;
-  return Status(program.status().code(), std::string(kPrefix) + "'" + path +
-                                             "': " + std::string(program.status().message().substr(kPrefix.size())));
+  return program.status().WithMessage(std::string(kPrefix) + "'" + path +
+                                      "': " + std::string(program.status().message().substr(kPrefix.size())));
 }
 
 std::string Program::StablehloVersion() const {

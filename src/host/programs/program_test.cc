@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 constexpr char kText[] = "module @m { func.func public @main() { return } }";
 const std::string kBytecode("ML\xefR\x0dStableHLO_v1.15.0\0...", 26);
 
-// What Exported.serialize writes, as far as we read it.
+// Writes the part of Exported.serialize's file that Callout reads.
 std::string Serialize(const std::string& code, const std::string& jax_version = "0.12.0") {
   flatbuffers::FlatBufferBuilder builder;
   const auto platforms = builder.CreateVectorOfStrings({"cpu", "cuda"});
@@ -79,7 +79,7 @@ TEST(ProgramTest, AnyByteOfAFileMayBeWrong) {
     for (const char wrong : {'\0', '\x7f', '\xff'}) {
       std::string bytes = file;
       bytes[i] = wrong;
-      const auto program = Program::FromBytes(bytes);  // whatever it says, without reading beyond the bytes
+      const auto program = Program::FromBytes(bytes);  // must not read beyond the bytes, whatever they are
       EXPECT_TRUE(!program.ok() || program->code.size() <= bytes.size());
     }
   }

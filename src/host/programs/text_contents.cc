@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/attributes/jax_calls.h"
+#include "core/base/cat.h"
 #include "host/programs/mlir_text.h"
 #include "host/programs/written_call.h"
 
@@ -22,7 +23,7 @@ int HexDigit(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-// Of a string with its quotes; of a word, itself. MLIR writes a byte as \22.
+// Returns the content of a string token, with MLIR's escapes (\22) resolved; other tokens unchanged.
 std::string Unquoted(std::string_view token) {
   if (!token.starts_with('"')) return std::string(token);
   token = token.substr(1, token.size() - 2);
@@ -41,7 +42,7 @@ std::string Unquoted(std::string_view token) {
   return text;
 }
 
-// Goes through the tokens once: what was read is not looked at again, so that no text takes long.
+// Walks the tokens once, so that its time is linear in the text.
 class TextWalk {
  public:
   explicit TextWalk(const MlirText& text) : text_(text) {}
@@ -64,7 +65,7 @@ class TextWalk {
   }
 
  private:
-  // A dictionary's entries that somebody asks for; token numbers of their values, 0 for none.
+  // Token numbers of the values of the dictionary entries that TextWalk needs; 0 for a missing entry.
   struct Dictionary {
     size_t target = 0, config = 0, moved_config = 0, shape_operands = 0;  // of a call
     size_t callback = 0, index = 0, library = 0;                          // of a call's own dictionary
@@ -78,8 +79,8 @@ class TextWalk {
     return true;
   }
   Status Unreadable(std::string_view what) const {
-    return InvalidArgument("callout: the program's text cannot be read: expected " + std::string(what) + " in line " +
-                           std::to_string(text_.Line(std::min(at_, text_.size() - 1))));
+    return InvalidArgument(Cat("callout: the program's text cannot be read: expected ", what, " in line ",
+                               text_.Line(std::min(at_, text_.size() - 1))));
   }
 
   Status TakeFunction() {
@@ -107,7 +108,7 @@ class TextWalk {
     return Skip("->") ? ReadTypes(contents_.outputs, false) : OkStatus();
   }
 
-  // Behind its name: @target(%0, %1) {...} : types, or (%0, %1) <{...}> {...} : types.
+  // Reads a call behind its name: @target(%0, %1) {...} : types, or (%0, %1) <{...}> {...} : types.
   Status TakeCall() {
     Dictionary of;
     if (Skip("@")) of.target = at_++;
@@ -129,7 +130,7 @@ class TextWalk {
     call.target = Unquoted(text_[of.target]);
     call.has_shape_operands = of.shape_operands != 0;
     const size_t behind = at_;
-    // JAX writes both: the older one, which is text, is empty then.
+    // JAX writes both; the older attribute, which is text, is then empty.
     at_ = of.moved_config != 0 ? of.moved_config : of.config;
     if (at_ != 0 && Now() == "{") {
       Dictionary own;
@@ -150,7 +151,7 @@ class TextWalk {
     return error == std::errc() && end == word.data() + word.size() ? std::optional(number) : std::nullopt;
   }
 
-  // From its brace to behind its end. Entries of other names are skipped.
+  // Reads a dictionary from its opening brace to behind its end. Skips other entries.
   void ReadDictionary(Dictionary& of) {
     const size_t end = text_.Behind(at_);
     ++at_;
@@ -182,8 +183,8 @@ class TextWalk {
     return key == "function_type" ? &of.type : nullptr;
   }
 
-  // One type, or a list of them in brackets, each with its attributes and location; of a function's arguments, which
-  // have names, too.
+  // Reads one type, or a list of types in brackets, each with its attributes and location, and in a function's
+  // arguments also with a name.
   Status ReadTypes(std::vector<pjrt::ArrayType>& types, bool is_named) {
     if (!Skip("(")) return ReadType(types);
     while (!Skip(")")) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What programs of MLIR text say of themselves, as JAX and MLIR print them.
+// Tests programs in MLIR text, as JAX and MLIR print them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// As jax.jit(f).lower(...).as_text() prints it.
+// A program as jax.jit(f).lower(...).as_text() prints it.
 constexpr char kPrinted[] = R"(
 #loc = loc(unknown)
 module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
@@ -37,7 +37,7 @@ module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 :
 }
 )";
 
-// The same in MLIR's generic form.
+// A program in MLIR's generic form.
 constexpr char kGeneric[] = R"mlir(
 "builtin.module"() <{sym_name = "jit_f"}> ({
   "func.func"() <{arg_attrs = [{}], function_type = (tensor<2x?xf32>) -> (tensor<2x?xf32>, tensor<i1>), res_attrs = [{}], sym_name = "main", sym_visibility = "public"}> ({
@@ -108,7 +108,7 @@ TEST(TextContentsTest, TextThatIsCutOffIsNoCrash) {
   }
 }
 
-// Each of these took a time that grew with its square, were anything read twice.
+// Reading any part of these texts twice would take quadratic time.
 TEST(TextContentsTest, LongTextsAreReadOnce) {
   constexpr size_t kTimes = 100'000;
   for (const std::string part : {"stablehlo.custom_call @f(", "\"stablehlo.custom_call\"() <", "func.func @main(",

@@ -8,7 +8,7 @@
 namespace callout::internal {
 
 void AddCall(WrittenCall call, pjrt::ProgramContents& contents) {
-  if (call.target == "shape_assertion") return;  // JAX's own, of symbolic shapes: is gone once the shapes are known
+  if (call.target == "shape_assertion") return;  // of JAX's symbolic shapes; it is gone once the shapes are known
   if (call.has_shape_operands && call.operands.size() >= call.results.size()) {
     call.operands.resize(call.operands.size() - call.results.size());
   }

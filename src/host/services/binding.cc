@@ -9,7 +9,8 @@
 namespace callout::pjrt {
 namespace {
 
-// "lib.so:SYMBOL", where a library of that name lies in the working directory, is not looked for elsewhere.
+// Adds "./" to "lib.so:SYMBOL" if the working directory has a library of that name, so that the linker does not look
+// elsewhere.
 std::string WithFolder(const std::string& library_and_symbol) {
   const std::string library = library_and_symbol.substr(0, library_and_symbol.rfind(':'));
   std::error_code ignored;
@@ -21,7 +22,7 @@ bool IsLibrary(const std::string& kind) {
   return kind.find(".so:") != std::string::npos || kind.find(".so.") != std::string::npos;
 }
 
-// A sink with what it needs behind it, which may have anything in it.
+// True for a sink with the path that it needs. The path may contain anything.
 bool IsSink(const std::string& text) {
   const internal::SinkKind* const kind = internal::SinkKindOf(text);
   return kind != nullptr && (!kind->needs_path() || text.find(':') != std::string::npos);
@@ -32,7 +33,8 @@ bool IsKind(const std::string& text) {
   return IsLibrary(text) && text.substr(0, text.rfind(':')).find('=') == std::string::npos;
 }
 
-// Of NAME=KIND. Names may have a '=': the first one with a kind behind it counts, else the first one.
+// Returns the '=' of NAME=KIND. Names may contain '=': the first '=' that is followed by a kind counts, or else the
+// first one.
 size_t FindEquals(const std::string& text) {
   for (size_t at = text.find('='); at != std::string::npos; at = text.find('=', at + 1)) {
     if (at > 0 && IsKind(text.substr(at + 1))) return at;
@@ -60,7 +62,7 @@ Result<LoadedHostCallback> ParseBinding(const std::string& text) {
   std::string_view reason = made.status().message();
   constexpr std::string_view kPrefix = "callout: ";
   if (reason.starts_with(kPrefix)) reason.remove_prefix(kPrefix.size());
-  return Status(made.status().code(), "callout: '" + text + "': " + std::string(reason));
+  return made.status().WithMessage("callout: '" + text + "': " + std::string(reason));
 }
 
 const char* KindWithoutBinding(const std::string& name) { return internal::ProgramKindOf(name); }

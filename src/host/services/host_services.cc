@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What runs in the handler may only call what is safe there: it reads atomics and writes to a descriptor.
+// Crash reports and exit. The signal handler may only call async-signal-safe functions: it reads atomics and writes to
+// a descriptor.
 #include "host/services/host_services.h"
 
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <string>
 
 #include "callout/pjrt/crash_report.h"
+#include "core/base/cat.h"
 #include "core/base/log.h"
 #include "core/base/process_state.h"
 #include "core/base/ticks.h"
@@ -26,7 +28,7 @@ namespace {
 struct Crash {
   int signal;
   const char* name;
-  struct sigaction before;  // what the signal did
+  struct sigaction before;  // the action before ReportCrashes
 };
 Crash g_crashes[] = {
     {SIGSEGV, "SIGSEGV", {}}, {SIGBUS, "SIGBUS", {}},   {SIGFPE, "SIGFPE", {}},
@@ -61,7 +63,8 @@ void OnCrash(int signal, siginfo_t* info, void* /*context*/) {
     Report(crash.name);
     sigaction(signal, &crash.before, nullptr);
   }
-  // A fault happens again when this returns. What was sent does not; it waits until this returns.
+  // A fault happens again when this handler returns. A signal that was sent does not, so the handler raises it; it is
+  // delivered after the return.
   if (info->si_code <= 0) (void)raise(signal);
 }
 
@@ -85,7 +88,7 @@ void ReportCrashes() {
 namespace callout::internal {
 namespace {
 
-// Of an environment variable; `otherwise` if it is not set or no number of seconds.
+// Reads an environment variable; returns `otherwise` if it is not set or not a number of seconds.
 double Seconds(const char* name, double otherwise) {
   const char* text = std::getenv(name);
   if (text == nullptr || *text == '\0') return otherwise;
@@ -93,18 +96,19 @@ double Seconds(const char* name, double otherwise) {
   const double seconds = std::strtod(text, &end);
   if (*end == '\0' && seconds >= 0) return seconds;
   Log(LogLevel::kWarning,
-      std::string(name) + "='" + text + "' is no number of seconds; " + std::to_string(otherwise) + " are taken");
+      Cat(name, "='", text, "' is no number of seconds; ", std::to_string(otherwise), " are taken"));
   return otherwise;
 }
 
-// What is destroyed after this was made before the host: a tap's function may still use it.
+// Delivers taps at exit. Objects that were made before the host's first use are destroyed later, so taps' functions may
+// still use them.
 void DeliverBeforeExit() {
   if (ProcessIsExiting() || ProcessIsForkedChild() || DeliveryThread::IsCurrent()) return;
   const double seconds = Seconds("CALLOUT_EXIT_TIMEOUT_S", 10);
   const uint64_t lost = Delivery::Get().Shutdown(DeadlineAfter(seconds));
   if (lost == 0) return;
   Log(LogLevel::kWarning,
-      "exit: " + std::to_string(lost) + " tap records were not delivered within " + std::to_string(seconds) + " s");
+      Cat("exit: ", lost, " tap records were not delivered within ", std::to_string(seconds), " s"));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hosts that exit with taps in their queues, and hosts that hang. Each in a process of its own.
+// Tests hosts that exit with taps in their queues, and hosts that hang. Each runs in a process of its own.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "callout/pjrt/host_callback.h"
+#include "core/base/cat.h"
 #include "core/base/process_state.h"
 #include "core/base/status.h"
 #include "core/base/ticks.h"
@@ -16,7 +17,7 @@
 namespace callout::pjrt {
 namespace {
 
-// A C++ function of the host.
+// A C++ function of the host as a callback.
 class HostFunction final : public internal::Callback {
  public:
   HostFunction(std::string label, std::function<Status(const callout::Call&)> function)
@@ -32,8 +33,8 @@ class HostFunction final : public internal::Callback {
   const std::function<Status(const callout::Call&)> function_;
 };
 
-// The one place where the numbers of SinkCallback::Kind, and of callout_sink_kind in C, are names. Null for other
-// numbers. Kinds that came later have none: OpaqueCallback makes all of them.
+// Maps the numbers of SinkCallback::Kind, and of callout_sink_kind in C, to names; no other place does. Null for other
+// numbers. Newer kinds have no number: OpaqueCallback makes all kinds.
 const internal::SinkKind* KindOfNumber(SinkCallback::Kind kind) {
   constexpr const char* kNames[] = {"null", "print", "jsonl", "csv", "tensorboard", "arrow", "npy", "zarr"};
   const auto number = static_cast<uint32_t>(kind);
@@ -67,7 +68,7 @@ bool SinkCallback::NeedsPath() const {
 Result<LoadedHostCallback> SinkCallback::Make() const {
   const internal::SinkKind* const found = KindOfNumber(kind);
   if (found == nullptr) {
-    return InvalidArgument("callout: there is no kind " + std::to_string(static_cast<uint32_t>(kind)) + " of sinks");
+    return InvalidArgument(internal::Cat("callout: there is no kind ", static_cast<uint32_t>(kind), " of sinks"));
   }
   std::string text = found->name;
   if (found->has_main && !path.empty()) text += ":" + path;
@@ -86,14 +87,13 @@ Result<LoadedHostCallback> ClosureCallback::Make() const {
 static Status AwaitDeliveries(double timeout_seconds) {
   const auto deadline = internal::DeadlineAfter(timeout_seconds);
   internal::Delivery& delivery = internal::Delivery::Get();
-  std::string outstanding;
-  for (const std::string& one : delivery.Drain(deadline)) outstanding += (outstanding.empty() ? "" : "; ") + one;
+  const std::string outstanding = internal::Join(delivery.Drain(deadline), "; ");
   if (!outstanding.empty()) {
     return Status(StatusCode::kDeadlineExceeded, "callout: still outstanding: " + outstanding);
   }
   const internal::DeliveryErrorReport errors = delivery.TakeErrors();
   if (errors.count == 0) return OkStatus();
-  return Status(errors.last_code, std::to_string(errors.count) + " taps failed; the last one: " + errors.last);
+  return errors.last.WithMessage(internal::Cat(errors.count, " taps failed; the last one: ", errors.last.message()));
 }
 
 Status BarrierWait(double timeout_seconds) {
@@ -108,7 +108,7 @@ std::vector<CallbackStatistics> ReadStatistics() {
   constexpr double kNanosecondsPerSecond = 1e9;
   std::vector<CallbackStatistics> all;
   for (const auto& [name, stats] : internal::AllStats()) {
-    all.push_back({name, stats->all_calls(), stats->all_bytes(),
+    all.push_back({name, stats->calls(), stats->bytes(),
                    internal::TicksToNanoseconds(stats->host_ticks) / kNanosecondsPerSecond, stats->drops, stats->skips,
                    stats->errors});
   }
@@ -120,7 +120,7 @@ namespace {
 using internal::Callback;
 using internal::Makers;
 
-// A host's maker is called where nothing may be thrown, too.
+// Catches exceptions of a host's maker, because the maker is also called where none may be thrown.
 Result<LoadedHostCallback> CallMaker(const HostCallbackMaker& maker, const std::string& label,
                                      std::string_view payload) {
   const std::string what = "callout: the maker of the callback '" + label + "' failed: ";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs with callbacks on the real CPU plugin.
+// Tests programs with callbacks on the real CPU plugin.
 #include "callout/pjrt/host_callback.h"
 
 #include <gmock/gmock.h>
@@ -52,7 +52,7 @@ class LoadedHostCallbackTest : public ::testing::Test {
     EXPECT_TRUE(callback.ok());
     return std::move(callback).value();
   }
-  // Adds `k` to every element.
+  // Returns a callback that adds `k` to every element.
   static LoadedHostCallback Adds(std::string name, float k) {
     return Function(std::move(name), [k](const Call& call) {
       const auto x = call.arg<float>(0);
@@ -149,6 +149,7 @@ TEST_F(LoadedHostCallbackTest, WhatIsNoClosureIsRefused) {
 TEST_F(LoadedHostCallbackTest, AnUnboundNameFailsTheCompilation) {
   auto executable = compiler().Compile(Chain({"f", "g"}), {.loaded_host_callbacks = {Adds("f", 1)}});
   EXPECT_EQ(executable.status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(executable.status().kind(), StatusKind::kUnboundName);
   EXPECT_THAT(std::string(executable.status().message()), HasSubstr("no callback is bound to the name 'g'"));
 }
 
@@ -157,16 +158,15 @@ TEST_F(LoadedHostCallbackTest, TwoCallbacksOfOneNameAreRefused) {
   EXPECT_THAT(std::string(executable.status().message()), HasSubstr("two callbacks are bound to the name 'f'"));
 }
 
-TEST_F(LoadedHostCallbackTest, AFailureIsTheCallersWithCodeAndText) {
-  auto executable = compiler().Compile(Chain({"f"}), {.loaded_host_callbacks = {Function("f", [](const Call&) {
-                                                        return Status(StatusCode::kDataLoss, "the disk is gone");
-                                                      })}});
+TEST_F(LoadedHostCallbackTest, AFailureIsTheCallersWithCodeTextAndKind) {
+  const auto fails = [](const Call&) { return Status(StatusCode::kDataLoss, "the disk is gone", StatusKind::kCheck); };
+  auto executable = compiler().Compile(Chain({"f"}), {.loaded_host_callbacks = {Function("f", fails)}});
   ASSERT_TRUE(executable.ok());
   const Buffer x = Argument();
   const auto outputs = executable.value().Run({&x});
   EXPECT_EQ(outputs.status().code(), StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(outputs.status().message()),
-              AllOf(HasSubstr("callback 'f' failed on device 0"), HasSubstr("the disk is gone")));
+  EXPECT_EQ(outputs.status().kind(), StatusKind::kCheck);
+  EXPECT_EQ(outputs.status().message(), "callout: callback 'f' failed on device 0: the disk is gone");
 }
 
 TEST_F(LoadedHostCallbackTest, WhatACallbackThrowsIsItsError) {
@@ -207,17 +207,20 @@ TEST_F(LoadedHostCallbackTest, TapsAreDeliveredInOrder) {
 }
 
 TEST_F(LoadedHostCallbackTest, AFailingTapIsTheBarriers) {
-  auto executable = compiler().Compile(
-      TapLoop("t", 2), {.loaded_host_callbacks = {Function("t", [](const Call&) { return NotFound("tap failed"); })}});
+  auto executable =
+      compiler().Compile(TapLoop("t", 2), {.loaded_host_callbacks = {Function("t", [](const Call&) {
+                                             return Status(StatusCode::kNotFound, "tap failed", StatusKind::kMemory);
+                                           })}});
   ASSERT_TRUE(executable.ok());
   EXPECT_THAT(Run(executable.value()), ElementsAre(4, 8, 12, 16));
   const Status status = BarrierWait();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_EQ(status.kind(), StatusKind::kMemory);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("2 taps failed"), HasSubstr("tap failed")));
   EXPECT_TRUE(BarrierWait().ok());
 }
 
-// What a function of the C ABI asks of its call.
+// A function can use all fields that the C ABI gives to its call.
 TEST_F(LoadedHostCallbackTest, AFunctionHasAllOfTheCall) {
   const auto ask = [](const Call& call) -> Status {
     const callout_call& raw = *call.raw();
@@ -337,7 +340,7 @@ TEST_F(LoadedHostCallbackTest, EventsCanBeWaitedForInTime) {
                                                       })}});
   ASSERT_TRUE(executable.ok());
   const Buffer x = Argument();
-  // XLA runs a small program on the thread that executes it.
+  // XLA runs a small program on the calling thread.
   std::thread runner([&] {
     const std::vector<const Buffer*> arguments = {&x};
     auto execution = executable.value().Execute({&arguments, 1});

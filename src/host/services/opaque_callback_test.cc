@@ -95,7 +95,7 @@ TEST(OpaqueCallbackTest, AHostHasKindsOfItsOwn) {
   ASSERT_THAT(made, IsOk());
   EXPECT_EQ(made->callback()->label(), "f+3");
   EXPECT_THAT(OpaqueCallback("f", "add_for_test").Make(), StatusIs(StatusCode::kInvalidArgument, "nothing to add"));
-  // Programs name what they want, and this kind is not for them.
+  // Programs choose names themselves, so they must not reach a kind that was not registered for programs.
   EXPECT_THAT(internal::Registry::Get().Find("add_for_test:3"), StatusIs(StatusCode::kNotFound, "add_for_test:3"));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statistics in Prometheus' text exposition format, version 0.0.4: the names of callout.stats().prometheus() in Python.
+// Writes statistics in Prometheus' text exposition format, version 0.0.4, under the names of
+// callout.stats().prometheus() in Python.
 #include <charconv>
 #include <iterator>
 #include <utility>
@@ -36,7 +37,7 @@ class Family {
     for (const auto& [key, label] : labels) {
       inner += (inner.empty() ? "" : ",") + std::string(key) + "=\"" + Escaped(label) + "\"";
     }
-    char number[40];  // not by snprintf, whose decimal point is the locale's
+    char number[40];  // not snprintf, whose decimal point depends on the locale
     char* const end = std::to_chars(std::begin(number), std::end(number), value).ptr;
     samples_ += name_ + "{" + inner + "} " + std::string(std::begin(number), end) + "\n";
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The timeline, as a host records it of its own program.
+// Tests the timeline that a host records of its own program.
 #include "callout/pjrt/trace.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ using ::testing::Contains;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Names of the timeline's spans, each as often as it is there.
+// Returns the names of the timeline's spans, each as often as it occurs.
 std::vector<std::string> SpansOf(const std::string& trace) {
   const auto json = internal::ParseJson(trace);
   EXPECT_TRUE(json.has_value()) << trace;

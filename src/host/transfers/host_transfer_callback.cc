@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The function behind channels. Whoever calls it, a rewritten program or the streams of a device, passes operands and
-// results in ascending order of their channels; the function gets them in the order in which it was declared.
+// The function behind channels. Its callers, a rewritten program or the streams of a device, pass operands and results
+// in ascending order of their channels; the function gets them in the order of their declaration.
 #include "callout/pjrt/host_transfer.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/callbacks/callback.h"
 #include "core/callbacks/native_function.h"
 #include "host/programs/mlir_text.h"
@@ -16,7 +17,7 @@
 namespace callout::pjrt {
 namespace {
 
-// A list in ascending order of channels, and where each item was.
+// Transfers in ascending order of their channels, with the declared position of each.
 struct Sorted {
   std::vector<HostTransfer> transfers;
   std::vector<size_t> declared;
@@ -32,11 +33,7 @@ Sorted ByChannel(const std::vector<HostTransfer>& transfers) {
 }
 
 std::string Listed(const std::vector<HostTransfer>& transfers) {
-  std::string text;
-  for (const HostTransfer& one : ByChannel(transfers).transfers) {
-    text += (text.empty() ? "" : ",") + std::to_string(one.channel_id);
-  }
-  return text;
+  return internal::Join(ByChannel(transfers).transfers, ",", &HostTransfer::channel_id);
 }
 
 class HostTransferFunction final : public internal::Callback {
@@ -64,12 +61,11 @@ class HostTransferFunction final : public internal::Callback {
   }
 
  private:
-  // A program that was rewritten elsewhere may have other arrays than the callback.
+  // Checks the arrays: a program that was rewritten elsewhere may have other arrays than the callback.
   static Result<std::vector<callout_buffer>> AsDeclared(const Sorted& expected, std::span<const callout_buffer> found,
                                                         const char* what) {
     if (found.size() != expected.transfers.size()) {
-      return InvalidArgument("expected " + std::to_string(expected.transfers.size()) + " " + what + "s, got " +
-                             std::to_string(found.size()));
+      return InvalidArgument(internal::Cat("expected ", expected.transfers.size(), " ", what, "s, got ", found.size()));
     }
     std::vector<callout_buffer> buffers(found.size());
     for (size_t i = 0; i < found.size(); ++i) {
@@ -78,9 +74,9 @@ class HostTransferFunction final : public internal::Callback {
       const std::span<const int64_t> dims(buffer.dims, buffer.rank);
       if (buffer.dtype != static_cast<uint32_t>(transfer.dtype) || !std::ranges::equal(dims, transfer.dims)) {
         const ArrayType got{static_cast<DType>(buffer.dtype), {dims.begin(), dims.end()}};
-        return InvalidArgument(std::string(what) + " on channel " + std::to_string(transfer.channel_id) +
-                               ": expected " + ArrayType{transfer.dtype, transfer.dims}.ToString() + ", got " +
-                               got.ToString());
+        return InvalidArgument(internal::Cat(what, " on channel ", transfer.channel_id, ": expected ",
+                                             ArrayType{transfer.dtype, transfer.dims}.ToString(), ", got ",
+                                             got.ToString()));
       }
       buffers[expected.declared[i]] = buffer;
     }
@@ -92,7 +88,7 @@ class HostTransferFunction final : public internal::Callback {
   const std::function<Status(const callout::Call&)> function_;
 };
 
-// Whether its bits can be counted.
+// True for an array that can exist: no extent is negative, the dtype has a size, and the number of bits fits int64_t.
 bool IsArray(const HostTransfer& transfer) {
   if (std::ranges::any_of(transfer.dims, [](int64_t extent) { return extent < 0; })) return false;
   if (std::ranges::find(transfer.dims, 0) != transfer.dims.end()) return BitWidth(transfer.dtype) != 0;
@@ -105,9 +101,9 @@ bool IsArray(const HostTransfer& transfer) {
 
 Status CheckArray(const std::string& name, const HostTransfer& transfer) {
   if (IsArray(transfer)) return OkStatus();
-  return InvalidArgument("callout: the callback '" + name + "' has " +
-                         ArrayType{transfer.dtype, transfer.dims}.ToString() + " on channel " +
-                         std::to_string(transfer.channel_id) + ", which no array is");
+  return InvalidArgument(internal::Cat("callout: the callback '", name, "' has ",
+                                       ArrayType{transfer.dtype, transfer.dims}.ToString(), " on channel ",
+                                       transfer.channel_id, ", which no array is"));
 }
 
 }  // namespace
@@ -126,8 +122,8 @@ Result<LoadedHostCallback> HostTransferCallback::Make() const {
     for (const HostTransfer& transfer : *list) {
       CALLOUT_RETURN_IF_ERROR(CheckArray(label, transfer));
       if (channels.insert(transfer.channel_id).second) continue;
-      return InvalidArgument("callout: the callback '" + label + "' has channel " +
-                             std::to_string(transfer.channel_id) + " twice");
+      return InvalidArgument(
+          internal::Cat("callout: the callback '", label, "' has channel ", transfer.channel_id, " twice"));
     }
   }
   auto sorted = std::make_shared<HostTransfers>();

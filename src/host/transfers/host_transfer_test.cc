@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that send to the host and receive from it, on the real CPU plugin, which has no such ops.
+// Tests programs that send to the host and receive from it, on the real CPU plugin, which has no such ops.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,8 @@ class HostTransferPluginTest : public ::testing::Test {
     EXPECT_THAT(callback, IsOk());
     return std::move(callback).value();
   }
-  // x, n -> x + n, the first and the last of x; declared in another order than that of the channels.
+  // Returns a callback x, n -> x + n, (first and last of x), which declares its channels in another order than the
+  // ascending one.
   static LoadedHostCallback Adds(std::string name = "adds") {
     const HostTransfers transfers = {{{2, DType::kInt32}, {1, DType::kFloat32, {4}}},
                                      {{3, DType::kFloat32, {4}}, {4, DType::kFloat32, {2}}}};
@@ -113,8 +114,8 @@ TEST_P(HostTransferLoopTest, CallsKeepTheirOrder) {
 INSTANTIATE_TEST_SUITE_P(Inline, HostTransferLoopTest, ::testing::Values(false));
 INSTANTIATE_TEST_SUITE_P(InAFunction, HostTransferLoopTest, ::testing::Values(true));
 
-// A program of f32[4096] that sends its argument on `count` channels, one after the other. XLA could run all of these
-// calls at the same time.
+// Returns a program of f32[4096] that sends its argument on `count` channels, one after the other. XLA could run all of
+// these calls at once.
 std::string Sends(int count) {
   std::string code =
       "module @m {\nfunc.func public @main(%x: tensor<4096xf32>) -> tensor<4096xf32> {\n"
@@ -184,7 +185,7 @@ TEST_F(HostTransferPluginTest, ReplicasCallWithTheirOrdinal) {
   EXPECT_THAT(calls, ::testing::UnorderedElementsAre(std::pair(0, 5.0F), std::pair(1, 6.0F)));
 }
 
-// As JAX writes a shard_map over two devices: ops inside it are each device's own, and have shardings of their own.
+// A shard_map over two devices, as JAX writes it: the ops inside belong to each device and have shardings of their own.
 constexpr char kPartitioned[] = R"(module @m {
   sdy.mesh @mesh = <["x"=2]>
   func.func public @main(%arg0: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
@@ -220,7 +221,7 @@ TEST_F(HostTransferPluginTest, PartitionsCallWithTheirShards) {
   EXPECT_THAT(execution->outputs[1][0].ToVector<float>().value(), ElementsAre(31, 41));
 }
 
-// As programs do that Python has rewritten.
+// Returns a program that Python has rewritten.
 Program Rewritten(const std::string& name, const std::string& type) {
   return {"module @m {\nfunc.func public @main(%x: " + type + ") -> " + type +
           " {\n%0 = stablehlo.after_all : !stablehlo.token\n%1:2 = stablehlo.custom_call @callout.v1.call(%x, %0) "
@@ -252,7 +253,7 @@ TEST_F(HostTransferPluginTest, AProgramThatWasRewrittenElsewhereFindsItsCallback
               StatusIs(StatusCode::kInvalidArgument, "operand on channel 7: expected f32[2], got f32[3]"));
 }
 
-// testdata/exchange_loop.mlirbc is `loop` of tests/python/host/test_host_transfers.py, as callout.export wrote it.
+// callout.export has written testdata/exchange_loop.mlirbc from `loop` of tests/python/host/test_host_transfers.py.
 TEST_F(HostTransferPluginTest, AProgramThatWasExportedFromPythonFindsItsCallback) {
   auto program = Program::FromFile(CALLOUT_TESTDATA "/exchange_loop.mlirbc");
   ASSERT_THAT(program, IsOk());
@@ -278,9 +279,9 @@ TEST_F(HostTransferPluginTest, MismatchesFailTheCompilation) {
               StatusIs(StatusCode::kInvalidArgument, "the callbacks 'a' and 'b' both have channel 1"));
 }
 
-// The host does not read binary programs.
+// The host does not rewrite binary programs.
 TEST_F(HostTransferPluginTest, ABinaryProgramIsToldWhereToRewriteIt) {
-  // A program that sends f32[] on channel 1.
+  // The file is a program that sends f32[] on channel 1.
   auto program = Program::FromFile(CALLOUT_TESTDATA "/send.mlirbc");
   ASSERT_THAT(program, IsOk());
   EXPECT_THAT(compiler().Compile(*program),

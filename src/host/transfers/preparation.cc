@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "callout/pjrt/host_transfer.h"
+#include "core/base/cat.h"
 #include "host/programs/exported_file.h"
 #include "host/programs/mlir_text.h"
 #include "host/transfers/transfer_ops.h"
@@ -16,7 +17,7 @@ using pjrt::HostTransfer;
 using pjrt::HostTransfers;
 using pjrt::LoadedHostCallback;
 
-// Where a channel belongs.
+// The transfer of a channel.
 struct Place {
   const LoadedHostCallback* callback;
   const HostTransfer* transfer;
@@ -33,8 +34,8 @@ Result<Channels> ChannelsOf(std::span<const LoadedHostCallback> callbacks) {
         const Place place = {&callback, &transfer, list == &callback.transfers()->operands};
         const auto [it, is_new] = channels.emplace(transfer.channel_id, place);
         if (is_new) continue;
-        return InvalidArgument("callout: the callbacks '" + it->second.callback->name() + "' and '" + callback.name() +
-                               "' both have channel " + std::to_string(transfer.channel_id));
+        return InvalidArgument(Cat("callout: the callbacks '", it->second.callback->name(), "' and '", callback.name(),
+                                   "' both have channel ", transfer.channel_id));
       }
     }
   }
@@ -42,12 +43,10 @@ Result<Channels> ChannelsOf(std::span<const LoadedHostCallback> callbacks) {
 }
 
 std::string Listed(const Channels& channels) {
-  std::string text;
-  for (const auto& [channel, place] : channels) text += (text.empty() ? "" : ", ") + std::to_string(channel);
-  return text.empty() ? "none" : text;
+  return channels.empty() ? "none" : Join(channels, ", ", [](const auto& channel) { return channel.first; });
 }
 
-// What passes the channel: the first operand, or the first result.
+// Checks the array that passes the channel: the op's first operand, or its first result.
 Status CheckType(const MlirText& text, const TransferOp& op, const Place& place) {
   const std::string of = "callout: " + Describe(text, op) + " of the callback '" + place.callback->name() + "': ";
   if (op.is_send != place.is_operand) {
@@ -57,7 +56,7 @@ Status CheckType(const MlirText& text, const TransferOp& op, const Place& place)
   const std::vector<std::string_view>& types = op.is_send ? op.operand_types : op.result_types;
   const std::vector<std::string_view>& tokens = op.is_send ? op.result_types : op.operand_types;
   if (types.size() != 2 || tokens.size() != 1) {
-    return InvalidArgument(of + "expected one array and a token, got " + std::to_string(types.size()) + " values");
+    return InvalidArgument(Cat(of, "expected one array and a token, got ", types.size(), " values"));
   }
   const pjrt::ArrayType expected = {place.transfer->dtype, place.transfer->dims};
   const std::optional<pjrt::ArrayType> found = FromMlirType(types[0]);
@@ -66,7 +65,7 @@ Status CheckType(const MlirText& text, const TransferOp& op, const Place& place)
                          (found.has_value() ? found->ToString() : std::string(types[0])));
 }
 
-// The program's ops, callback by callback, in the order of the text.
+// The program's ops by callback, in the order of the text.
 using OpsOfCallbacks = std::map<const LoadedHostCallback*, std::vector<const TransferOp*>>;
 
 Result<OpsOfCallbacks> Assign(const MlirText& text, const std::vector<TransferOp>& ops, const Channels& channels) {
@@ -88,9 +87,9 @@ Result<OpsOfCallbacks> Assign(const MlirText& text, const std::vector<TransferOp
   }
   for (const auto& [channel, place] : channels) {
     if (!assigned.contains(place.callback) || seen.contains(channel)) continue;
-    return InvalidArgument("callout: the callback '" + place.callback->name() + "': expected a stablehlo." +
-                           (place.is_operand ? "send" : "recv") + " on channel " + std::to_string(channel) +
-                           " in the program, got none");
+    return InvalidArgument(Cat("callout: the callback '", place.callback->name(), "': expected a stablehlo.",
+                               place.is_operand ? "send" : "recv", " on channel ", channel,
+                               " in the program, got none"));
   }
   return assigned;
 }

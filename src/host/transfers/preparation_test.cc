@@ -29,7 +29,7 @@ HostTransfer F32(int64_t channel, std::vector<int64_t> dims = {}) {
   return {channel, DType::kFloat32, std::move(dims)};
 }
 
-// Of the programs of the testdata.
+// Returns the callbacks of the programs in testdata.
 std::vector<LoadedHostCallback> Adds() {
   return {Make("adds", {F32(1, {4}), {2, DType::kInt32}}, {F32(3, {4}), F32(4, {2})})};
 }
@@ -53,7 +53,7 @@ constexpr std::string_view kRecv =
     "%{r}:2 = \"stablehlo.recv\"(%{t}) {channel_handle = #stablehlo.channel_handle<handle = {c}, type = 3>, "
     "is_host_transfer = true} : (!stablehlo.token) -> (tensor<f32>, !stablehlo.token)\n";
 
-// An op of f32[] with the result %r that takes the token %t.
+// Returns an op of f32[] with the result %r that takes the token %t.
 std::string Op(std::string_view form, const std::string& result, const std::string& token, int channel) {
   const std::string named = Replaced(Replaced(std::string(form), "{r}", result), "{t}", token);
   return Replaced(named, "{c}", std::to_string(channel));
@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Mismatch{"%3:2 =", "%3:3 =", "stablehlo.recv in line 6 is not in MLIR's generic form"},
                       Mismatch{"%3:2 =", "=", "stablehlo.recv in line 6 is not in MLIR's generic form"}));
 
-// What can be cut off or left out of a program must not confuse its reader.
+// A truncated program, or one with parts left out, must not confuse the scanner.
 TEST(HostTransfersTest, NoDamageIsBeyondTheScanner) {
   for (const std::string program : {pjrt::kPretty, pjrt::kGeneric, pjrt::kByHand}) {
     for (size_t i = 0; i < program.size(); ++i) {

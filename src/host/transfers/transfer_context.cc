@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/base/process_state.h"
 #include "core/base/status.h"
 #include "core/callbacks/invoke.h"
@@ -19,7 +20,7 @@ using pjrt::HostTransfer;
 constexpr uint64_t kMostBytes = uint64_t{1} << 57;  // no processor has more addresses
 
 uint64_t BytesOf(const HostTransfer& transfer) {
-  uint64_t elements = 1;  // of no array too many to count: HostTransferCallback has looked
+  uint64_t elements = 1;  // cannot overflow: HostTransferCallback has checked the array
   for (const int64_t extent : transfer.dims) elements *= static_cast<uint64_t>(extent);
   return PackedBytes(transfer.dtype, static_cast<int64_t>(elements));
 }
@@ -30,8 +31,8 @@ callout_buffer BufferOf(const HostTransfer& transfer, std::vector<std::byte>& by
 }
 
 Status WrongSize(const HostTransfer& transfer, const char* what, uint64_t expected, uint64_t got) {
-  return InvalidArgument("callout: the " + std::string(what) + " on channel " + std::to_string(transfer.channel_id) +
-                         ": expected " + std::to_string(expected) + " bytes, got " + std::to_string(got));
+  return InvalidArgument(
+      Cat("callout: the ", what, " on channel ", transfer.channel_id, ": expected ", expected, " bytes, got ", got));
 }
 
 void DestroyStream(const PjrtApi& api, PJRT_CopyToDeviceStream* stream) {
@@ -48,7 +49,7 @@ void DestroyEvent(const PjrtApi& api, PJRT_Event* event) {
 
 }  // namespace
 
-// A value on its way to the device. The stream has to live until it is there.
+// A value on its way to the device. The stream must live until the transfer is done.
 struct HostTransferContext::Transfer {
   std::shared_ptr<HostTransferContext> context;
   PJRT_CopyToDeviceStream* stream;
@@ -87,7 +88,7 @@ Status HostTransferContext::Keep(size_t operand, std::span<const std::byte> piec
   const HostTransfer& transfer = transfers_->operands[operand];
   const uint64_t expected = BytesOf(transfer);
   MutexLock lock(mutex_);
-  if (code_ != StatusCode::kOk) return {code_, text_};
+  if (!failure_.ok()) return failure_;
   Bytes& arriving = arriving_[operand];
   const uint64_t arrived = arriving.size() + piece.size();
   if (total != expected) return WrongSize(transfer, "operand", expected, total);
@@ -100,7 +101,8 @@ Status HostTransferContext::Keep(size_t operand, std::span<const std::byte> piec
   return OkStatus();
 }
 
-// One call at a time, so that results are in the order of the operands; the thread that is in a call makes the next.
+// Makes one call at a time, so that results have the order of their operands. The thread that is in a call makes the
+// next call, too.
 Status HostTransferContext::CallWhenComplete() {
   for (;;) {
     std::vector<Bytes> operands, results;
@@ -151,20 +153,20 @@ Status HostTransferContext::CallOnce(std::vector<Bytes> operands, std::vector<By
 }
 
 void HostTransferContext::Receive(size_t result, PJRT_CopyToDeviceStream* stream) {
-  const Status kept = Guarded([&] {
+  Status kept = Guarded([&] {
     MutexLock lock(mutex_);
     waiting_[result].push_back(stream);
     return OkStatus();
   });
   if (!kept.ok()) {
     DestroyStream(api_, stream);
-    Fail(kept);
+    Fail(std::move(kept));
   }
   FeedWaiting();
 }
 
-// Values go into streams in the order of both. After a failure none will: the streams are given up, which is all that
-// PJRT's C interface has for that.
+// Feeds each result's values into its streams, in order. After a failure there are no more values, so the streams are
+// destroyed: PJRT's C API offers no other way to report the failure.
 void HostTransferContext::FeedWaiting() {
   for (;;) {
     PJRT_CopyToDeviceStream* stream = nullptr;
@@ -173,7 +175,7 @@ void HostTransferContext::FeedWaiting() {
     bool failed = false;
     {
       MutexLock lock(mutex_);
-      failed = code_ != StatusCode::kOk;
+      failed = !failure_.ok();
       while (result < waiting_.size() && (waiting_[result].empty() || (!failed && results_[result].empty()))) ++result;
       if (result == waiting_.size()) return;
       stream = waiting_[result].front();
@@ -192,10 +194,10 @@ void HostTransferContext::FeedWaiting() {
 }
 
 void HostTransferContext::Feed(size_t result, PJRT_CopyToDeviceStream* stream, Bytes bytes) {
-  const Status status = Guarded([&] { return StartTransfer(result, stream, bytes); });
+  Status status = Guarded([&] { return StartTransfer(result, stream, bytes); });
   if (status.ok()) return;
   DestroyStream(api_, stream);
-  Fail(status);
+  Fail(std::move(status));
 }
 
 Status HostTransferContext::StartTransfer(size_t result, PJRT_CopyToDeviceStream* stream, Bytes& bytes) {
@@ -212,7 +214,7 @@ Status HostTransferContext::StartTransfer(size_t result, PJRT_CopyToDeviceStream
   PjrtArgs<PJRT_CopyToDeviceStream_AddChunk_Args> add;
   add.stream = stream;
   add.chunk = &chunk;
-  (void)owned.release();  // the plugin's, also when it fails
+  (void)owned.release();  // owned by the plugin, even if the call fails
   CALLOUT_RETURN_IF_ERROR(CALLOUT_PJRT(api_, PJRT_CopyToDeviceStream_AddChunk, add));
   transfer->done = add.transfer_complete;
   PjrtArgs<PJRT_Event_OnReady_Args> ready;
@@ -221,7 +223,7 @@ Status HostTransferContext::StartTransfer(size_t result, PJRT_CopyToDeviceStream
   ready.user_arg = transfer.get();
   Status status = CALLOUT_PJRT(api_, PJRT_Event_OnReady, ready);
   if (status.ok()) {
-    (void)transfer.release();  // TransferIsDone's now
+    (void)transfer.release();  // owned by TransferIsDone
   } else {
     DestroyEvent(api_, add.transfer_complete);
   }
@@ -232,22 +234,17 @@ void HostTransferContext::TransferIsDone(PJRT_Error* error, void* user_arg) {
   const PluginThreadScope scope;
   const std::unique_ptr<Transfer> transfer(static_cast<Transfer*>(user_arg));
   HostTransferContext& context = *transfer->context;
-  const Status status = Guarded([&] { return context.api_.Take(error); });
+  Status status = Guarded([&] { return context.api_.Take(error); });
   DestroyEvent(context.api_, transfer->done);
   DestroyStream(context.api_, transfer->stream);
   if (status.ok()) return;
-  context.Fail(status);
+  context.Fail(std::move(status));
   context.FeedWaiting();
 }
 
-void HostTransferContext::Fail(const Status& status) noexcept {
+void HostTransferContext::Fail(Status status) noexcept {
   MutexLock lock(mutex_);
-  if (code_ != StatusCode::kOk) return;
-  code_ = status.code();
-  try {
-    text_ = status.message();
-  } catch (const std::bad_alloc&) {  // the code says it
-  }
+  if (failure_.ok()) failure_ = std::move(status);
 }
 
 }  // namespace callout::internal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One callback on one device, during one execution: it collects what arrives until the callback can be called, and
-// hands out the results in the order in which they are asked for.
+// One callback on one device, during one execution. It collects operands until the callback can be called, and hands
+// out the results in the order of the requests.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,13 @@ class HostTransferContext : public std::enable_shared_from_this<HostTransferCont
  public:
   HostTransferContext(const PjrtApi& api, const pjrt::LoadedHostCallback& callback, int32_t device_ordinal,
                       int64_t run_id);
-  /// Gives up the streams that nothing has come for.
+  /// Gives up the streams for which no value has come.
   ~HostTransferContext();
   HostTransferContext(const HostTransferContext&) = delete;
   HostTransferContext& operator=(const HostTransferContext&) = delete;
 
-  /// The next piece of an operand of `total` bytes; with the last piece of the last operand the callback is called, on
-  /// this thread. Fails as the callback does, and from then on.
+  /// Takes the next piece of an operand of `total` bytes. The last piece of the last operand calls the callback, on
+  /// this thread. Returns the callback's error, and returns it again for all later pieces.
   Status Send(size_t operand, const void* data, size_t size, size_t total, bool is_last);
 
   /// Takes ownership of `stream`. Fills it with the result's next value as soon as there is one.
@@ -45,7 +45,7 @@ class HostTransferContext : public std::enable_shared_from_this<HostTransferCont
   void FeedWaiting();
   void Feed(size_t result, PJRT_CopyToDeviceStream* stream, Bytes bytes);
   Status StartTransfer(size_t result, PJRT_CopyToDeviceStream* stream, Bytes& bytes);
-  void Fail(const Status& status) noexcept;
+  void Fail(Status status) noexcept;
   static void TransferIsDone(PJRT_Error* error, void* user_arg);
 
   const PjrtApi& api_;
@@ -56,8 +56,7 @@ class HostTransferContext : public std::enable_shared_from_this<HostTransferCont
 
   Mutex mutex_;
   bool calling_ CALLOUT_GUARDED_BY(mutex_) = false;
-  StatusCode code_ CALLOUT_GUARDED_BY(mutex_) = StatusCode::kOk;  // of the first failure
-  std::string text_ CALLOUT_GUARDED_BY(mutex_);
+  Status failure_ CALLOUT_GUARDED_BY(mutex_);  // the first failure
   std::vector<Bytes> arriving_ CALLOUT_GUARDED_BY(mutex_);
   std::vector<std::deque<Bytes>> operands_ CALLOUT_GUARDED_BY(mutex_);
   std::vector<std::deque<Bytes>> results_ CALLOUT_GUARDED_BY(mutex_);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <optional>
 
+#include "core/base/cat.h"
 #include "host/programs/mlir_text.h"
 
 namespace callout::internal {
@@ -24,7 +25,7 @@ std::optional<int64_t> ToNumber(std::string_view word) {
   return number;
 }
 
-// Reads one operation. Each part returns false where the text is not of the generic form.
+// Reads one operation. Each part returns false where the text is not in the generic form.
 class Reader {
  public:
   Reader(const MlirText& text, size_t name) : text_(text), at_(name + 1) {
@@ -43,7 +44,7 @@ class Reader {
   }
 
  private:
-  // Backwards from the name: `%3:2 =`, `%a, %b =`, or nothing.
+  // Reads the results backwards from the operation's name: `%3:2 =`, `%a, %b =`, or nothing.
   bool ReadResults() {
     size_t i = op_.name;
     op_.begin = op_.name;
@@ -76,7 +77,7 @@ class Reader {
     return text_[at_++] == ")";
   }
 
-  // `<{...}>`, `{...}`, both or none.
+  // Reads `<{...}>`, `{...}`, both or none.
   bool ReadAttributes() {
     if (text_[at_] == "<" && text_[at_ + 1] == "{") {
       ++at_;
@@ -106,7 +107,7 @@ class Reader {
 
   static bool IsOpen(std::string_view one) { return one == "(" || one == "[" || one == "{" || one == "<"; }
 
-  // `: (types) -> type` or `-> (types)`.
+  // Reads `: (types) -> type` or `-> (types)`.
   bool ReadTypes() {
     if (text_[at_++] != ":" || !ReadTypeList(op_.operand_types) || text_[at_++] != "->") return false;
     return text_[at_] == "(" ? ReadTypeList(op_.result_types) : ReadType(op_.result_types);
@@ -130,7 +131,7 @@ class Reader {
     return true;
   }
 
-  // `#stablehlo.channel_handle<handle = 1, type = 2>`.
+  // Reads `#stablehlo.channel_handle<handle = 1, type = 2>`.
   void ReadChannel() {
     std::optional<int64_t> type;
     for (size_t i = channel_at_; channel_at_ != 0 && i < op_.end && text_[i] != ">"; ++i) {
@@ -155,12 +156,12 @@ Result<std::vector<TransferOp>> FindTransferOps(const MlirText& text) {
   std::vector<TransferOp> ops;
   for (size_t i = 0; i < text.size(); ++i) {
     if (!text.Is(i, Kind::kString) || (text[i] != kSend && text[i] != kRecv)) continue;
-    // As an attribute's value it is no operation.
+    // Without an operand list the string is an attribute's value, not an operation.
     if (text[i + 1] != "(") continue;
     std::optional<TransferOp> op = Reader(text, i).Read();
     if (!op.has_value()) {
-      return InvalidArgument("callout: the program's " + std::string(text[i].substr(1, text[i].size() - 2)) +
-                             " in line " + std::to_string(text.Line(i)) + " is not in MLIR's generic form");
+      return InvalidArgument(Cat("callout: the program's ", text[i].substr(1, text[i].size() - 2), " in line ",
+                                 text.Line(i), " is not in MLIR's generic form"));
     }
     ops.push_back(*std::move(op));
   }
@@ -168,9 +169,8 @@ Result<std::vector<TransferOp>> FindTransferOps(const MlirText& text) {
 }
 
 std::string Describe(const MlirText& text, const TransferOp& op) {
-  const std::string channel = op.channel.has_value() ? " on channel " + std::to_string(*op.channel) : "";
-  return (op.is_send ? "stablehlo.send" : "stablehlo.recv") + channel + " (line " + std::to_string(text.Line(op.name)) +
-         ")";
+  const std::string channel = op.channel.has_value() ? Cat(" on channel ", *op.channel) : "";
+  return Cat(op.is_send ? "stablehlo.send" : "stablehlo.recv", channel, " (line ", text.Line(op.name), ")");
 }
 
 namespace {
@@ -195,20 +195,13 @@ std::vector<const TransferOp*> ByChannel(const std::vector<const TransferOp*>& o
   return found;
 }
 
-// Row-major, as callbacks expect it.
+// Returns a row-major layout, which callbacks expect.
 std::string Layout(std::string_view type) {
   const std::optional<pjrt::ArrayType> array = FromMlirType(type);
-  const size_t rank = array.has_value() ? array->dims.size() : 0;  // a token has none
+  const size_t rank = array.has_value() ? array->dims.size() : 0;  // a token has no rank
   std::string order;
-  for (size_t axis = rank; axis-- > 0;) order += std::to_string(axis) + (axis == 0 ? "" : ", ");
-  return rank == 0 ? "dense<> : tensor<0xindex>"
-                   : "dense<[" + order + "]> : tensor<" + std::to_string(rank) + "xindex>";
-}
-
-std::string Joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
-  return text;
+  for (size_t axis = rank; axis-- > 0;) order += Cat(axis, axis == 0 ? "" : ", ");
+  return rank == 0 ? "dense<> : tensor<0xindex>" : Cat("dense<[", order, "]> : tensor<", rank, "xindex>");
 }
 
 }  // namespace
@@ -244,19 +237,18 @@ Status HostTransferCalls::CheckChain(const std::vector<const TransferOp*>& ops) 
     for (const size_t use : text_.Uses(token.base)) {
       const bool in_region = use > before.end && use < text_.EndOfRegion(before.name);
       if (!in_region || use == op.operands.back() || NameOf(text_[use]) != token) continue;
-      return Refuse("the token of " + Describe(text_, before) + " is also used in line " +
-                    std::to_string(text_.Line(use)));
+      return Refuse(Cat("the token of ", Describe(text_, before), " is also used in line ", text_.Line(use)));
     }
   }
   return OkStatus();
 }
 
-// Results of the ops become results of the call, which has the names of the op whose place it takes.
+// Renames uses of the ops' results to results of the call, which has the names of the op whose place it takes.
 void HostTransferCalls::Rename(const CallSite& site, const std::vector<const TransferOp*>& ops) {
   const auto rename = [&](const TransferOp& op, const ValueName& from, size_t number) {
     for (const size_t use : text_.Uses(from.base)) {
       if (use < op.end || use >= text_.EndOfRegion(op.name) || NameOf(text_[use]) != from) continue;
-      names_[use] = std::string(site.place->packed_as) + (site.results.empty() ? "" : "#" + std::to_string(number));
+      names_[use] = std::string(site.place->packed_as) + (site.results.empty() ? "" : Cat("#", number));
     }
   };
   for (size_t i = 0; i < site.results.size(); ++i) {
@@ -294,18 +286,18 @@ std::string HostTransferCalls::Call(const CallSite& site) const {
   result_layouts.push_back(Layout(kToken));
 
   std::string call(site.place->packed_as);
-  if (!call.empty() && result_types.size() > 1) call += ":" + std::to_string(result_types.size());
+  if (!call.empty() && result_types.size() > 1) call += Cat(":", result_types.size());
   if (!call.empty()) call += " = ";
-  call += "\"stablehlo.custom_call\"(" + Joined(operands) +
+  call += "\"stablehlo.custom_call\"(" + Join(operands, ", ") +
           ") {call_target_name = \"callout.v1.call\", api_version = 4 : i32, has_side_effect = true, backend_config = "
           "{callback = \"" +
-          site.callback + "\"}, operand_layouts = [" + Joined(operand_layouts) + "], result_layouts = [" +
-          Joined(result_layouts) + "]";
-  return call + "} : (" + Joined(operand_types) + ") -> (" + Joined(result_types) + ")";
+          site.callback + "\"}, operand_layouts = [" + Join(operand_layouts, ", ") + "], result_layouts = [" +
+          Join(result_layouts, ", ") + "]";
+  return call + "} : (" + Join(operand_types, ", ") + ") -> (" + Join(result_types, ", ") + ")";
 }
 
 std::string HostTransferCalls::Write() const {
-  // Pieces of the text, by where they begin, and what they become.
+  // Maps the beginning of each piece of text to its end and its replacement.
   std::map<size_t, std::pair<size_t, std::string>> pieces;
   for (const auto& [token, name] : names_) {
     pieces[text_.token(token).begin] = {text_.token(token).end, name};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stablehlo.send and stablehlo.recv of a program in MLIR text. MLIR has no other form of them than the generic one,
-// which is what is read here; everything around them is skipped.
-// HostTransferCalls writes a program anew, with a call in the place of each callback's send and receive ops.
+// Finds the stablehlo.send and stablehlo.recv ops of a program in MLIR text. MLIR writes these ops only in the generic
+// form, which is the form read here; everything around them is skipped. HostTransferCalls rewrites a program, with one
+// call in the place of each callback's send and receive ops.
 #pragma once
 
 #include <cstdint>
@@ -26,36 +26,37 @@ struct ValueName {
   bool operator==(const ValueName&) const = default;
 };
 
-/// Borrowed: valid as long as the MlirText. Numbers are those of tokens.
+/// An op. Borrowed: valid as long as the MlirText. Positions are numbers of tokens.
 struct TransferOp {
   bool is_send;
-  size_t name;                     ///< Of the operation.
-  size_t begin;                    ///< Its results, or its name if they have none.
-  size_t end;                      ///< Behind its type.
-  size_t end_of_location;          ///< Behind its location, if it has one.
+  size_t name;                     ///< The operation's name.
+  size_t begin;                    ///< The first result, or the name if the results have no names.
+  size_t end;                      ///< The token behind the type.
+  size_t end_of_location;          ///< The token behind the location, or `end` without one.
   std::string_view packed_as;      ///< "%3" of "%3:2"; the first result's name where each has its own; "" for no names.
-  std::vector<ValueName> results;  ///< One a result; empty if they have no names.
+  std::vector<ValueName> results;  ///< One for each result; empty if they have no names.
   std::vector<size_t> operands;
   std::vector<std::string_view> operand_types;
   std::vector<std::string_view> result_types;
   std::map<std::string_view, std::string_view> attributes;
   std::optional<int64_t> channel;
-  bool is_host;  ///< From or to the host, not another device.
+  bool is_host;  ///< True for a transfer to or from the host, false between devices.
 };
 
-/// The operations in the order of the text. InvalidArgument with the line for one that is not in the generic form.
+/// Returns the operations in the order of the text. InvalidArgument, with the line, for an op that is not in the
+/// generic form.
 Result<std::vector<TransferOp>> FindTransferOps(const MlirText& text);
 
-/// "stablehlo.send on channel 3 (line 12)", for errors.
+/// Returns "stablehlo.send on channel 3 (line 12)", for errors.
 std::string Describe(const MlirText& text, const TransferOp& op);
 
 class HostTransferCalls {
  public:
-  /// `text` outlives this.
+  /// Borrowed: `text` outlives this object.
   explicit HostTransferCalls(const MlirText& text) : text_(text) {}
 
-  /// `ops`: those of one callback, in the order of the text; at least one. Unimplemented with the line where they are
-  /// not the sends and then the receives of one region, each with the token of the one before.
+  /// Adds the ops of one callback, in the order of the text, at least one. Unimplemented, with the line, unless they
+  /// are sends followed by receives in one region, each with the token of the one before.
   Status Add(std::string callback, const std::vector<const TransferOp*>& ops);
 
   std::string Write() const;
@@ -65,8 +66,8 @@ class HostTransferCalls {
     std::string callback;
     std::vector<const TransferOp*> operands;  // by channel
     std::vector<const TransferOp*> results;   // by channel
-    const TransferOp* first;                  // of the chain
-    const TransferOp* place;                  // whose place the call takes
+    const TransferOp* first;                  // the first op of the chain
+    const TransferOp* place;                  // the op whose place the call takes
   };
 
   Status CheckChain(const std::vector<const TransferOp*>& ops) const;
@@ -77,7 +78,7 @@ class HostTransferCalls {
   const MlirText& text_;
   std::vector<CallSite> sites_;
   std::vector<std::pair<const TransferOp*, size_t>> replaced_;  // ops, and the site that takes their place, or none
-  std::map<size_t, std::string> names_;                         // tokens that are another value now
+  std::map<size_t, std::string> names_;                         // tokens that name another value after the rewrite
 };
 
 }  // namespace callout::internal

@@ -10,14 +10,15 @@
 #include "core/base/invariant.h"
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
+#include "core/encoding/error_tag.h"
 #include "host/transfers/preparation.h"
 #include "host/transfers/transfer_context.h"
 
 namespace callout::internal {
 namespace {
 
-// A channel of a context. Plugins get its number and no pointer: a plugin whose execution failed may still have threads
-// that send and receive.
+// A channel of a context. Plugins get its number instead of a pointer: a plugin whose execution failed may still have
+// threads that send and receive.
 struct Endpoint {
   std::weak_ptr<HostTransferContext> context;
   size_t index;
@@ -27,10 +28,10 @@ struct Endpoints {
   Mutex mutex;
   uint64_t last CALLOUT_GUARDED_BY(mutex) = 0;
   std::unordered_map<uint64_t, Endpoint> by_number CALLOUT_GUARDED_BY(mutex);
-  std::vector<const PjrtApi*> apis CALLOUT_GUARDED_BY(mutex);  // of the plugins: a few, and never unloaded
+  std::vector<const PjrtApi*> apis CALLOUT_GUARDED_BY(mutex);  // of the plugins: few, and never unloaded
 };
 
-constexpr uint64_t kMaxApis = 256;  // a number is that of the endpoint, times this, plus that of its plugin
+constexpr uint64_t kMaxApis = 256;  // a channel's number is its endpoint * kMaxApis + the index of its plugin
 
 Endpoints& GetEndpoints() {
   static Endpoints* const endpoints = new Endpoints;  // leaked: plugins' threads live until the process ends
@@ -78,8 +79,8 @@ PJRT_Error* OnSend(PJRT_Chunk* chunk, PJRT_CallbackError* callback_error, size_t
   const Status status = Guarded(&Send, chunk, total, done, number);
   if (chunk->deleter != nullptr) chunk->deleter(chunk->data, chunk->deleter_arg);
   if (status.ok()) return nullptr;
-  return (*callback_error)(static_cast<PJRT_Error_Code>(status.code()), status.message().data(),
-                           status.message().size());
+  const std::string text = TaggedMessage(status);
+  return (*callback_error)(static_cast<PJRT_Error_Code>(status.code()), text.data(), text.size());
 }
 
 void OnRecv(PJRT_CopyToDeviceStream* stream, void* number) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks with channels on platforms that have send and receive ops. For each execution the plugin is given functions
-// for all channels of all devices. It calls them on its own threads: with pieces of what the program sends, and with
-// streams into which goes what the program receives.
+// Callbacks with channels on platforms that have send and receive ops. Each execution gives the plugin functions for
+// all channels of all devices. The plugin calls them on its own threads: with pieces of the values that the program
+// sends, and with streams for the values that the program receives.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ namespace callout::internal {
 
 class HostTransferContext;
 
-/// What one execution needs. The plugin may call its functions later than that: they then fail.
+/// The transfers of one execution. The plugin may call its functions after the execution: they then fail.
 class HostTransferRun {
  public:
-  /// `ordinals`: of the devices that the program runs on. `api` is never destroyed.
+  /// `ordinals`: of the devices on which the program runs. `api` is never destroyed.
   HostTransferRun(const PjrtApi& api, std::span<const pjrt::LoadedHostCallback> callbacks,
                   std::span<const int32_t> ordinals, int64_t run_id);
   ~HostTransferRun();
@@ -43,18 +43,18 @@ class HostTransferRun {
   std::vector<PJRT_RecvCallbackInfo*> recv_lists_;
 };
 
-/// Keeps what a run needs, which may be null, until all devices are done.
+/// Keeps `run`, which may be null, alive until all devices are done.
 Status KeepUntilDone(const std::shared_ptr<void>& run, std::span<pjrt::Event> done);
 
-/// The callbacks with channels of a compiled program, and the devices that it runs on. Thread-safe.
+/// The callbacks with channels of a compiled program, and the devices on which it runs. Thread-safe.
 class HostTransferProgram {
  public:
-  /// Null if there is nothing to do when it runs: no such callbacks, or a platform where they are called instead.
+  /// Returns null if runs need no transfers: there are no such callbacks, or the platform calls them instead.
   static Result<std::shared_ptr<const HostTransferProgram>> Make(const pjrt::Client& client,
                                                                  PJRT_LoadedExecutable* executable,
                                                                  std::span<const pjrt::LoadedHostCallback> callbacks);
 
-  /// For `options`, which are then valid as long as the result.
+  /// Prepares a run and adds it to `options`, which are then valid as long as the result.
   std::shared_ptr<HostTransferRun> Run(PJRT_ExecuteOptions& options) const;
 
  private:

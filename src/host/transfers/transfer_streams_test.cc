@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks with channels on a plugin that has send and receive ops: testdata/transfer_plugin.cc.
+// Tests callbacks with channels on a plugin that has send and receive ops: testdata/transfer_plugin.cc.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ class HostTransferStreamsTest : public ::testing::Test {
     const auto function = reinterpret_cast<T (*)()>(dlsym(library, name));
     return function();
   }
-  // f32[4] on channel 1 and s32[] on 2 -> their sum on 3, and the s32 as f32[1] on 4.
+  // Takes f32[4] on channel 1 and s32[] on 2, returns their sum on 3 and the s32 as f32[1] on 4.
   static Status Add(const Call& call) {
     for (int i = 0; i < 4; ++i) {
       call.result<float>(0)[i] = call.arg<float>(0)[i] + static_cast<float>(call.arg<int32_t>(1)[0]);
@@ -171,12 +171,12 @@ TEST_F(HostTransferStreamsTest, AResultOfAnotherSizeIsRefused) {
 
 TEST_F(HostTransferStreamsTest, WhatComesWhenTheExecutionIsOverIsRefused) {
   ASSERT_THAT(Run("outputs 0\nlate 2\n", Make(&Add)), IsOk());
-  client_.reset();  // waits for the threads that tell that it is over
+  client_.reset();  // waits for the threads that report the end of the run
   EXPECT_EQ(Exported<int>("callout_fake_send_late"), static_cast<int>(StatusCode::kCancelled));
 }
 
 TEST_F(HostTransferStreamsTest, TextProgramsAreCheckedAndLeftAsTheyAre) {
-  // The fake has no such lines and does not mind them.
+  // The fake plugin's programs have no such lines, and it ignores them.
   EXPECT_THAT(
       Compiler(client_).Compile({kPretty}),
       StatusIs(StatusCode::kInvalidArgument, "no callback for the program's stablehlo.send on channel 1 (line 4)"));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/encoding/json.h"
 #include "core/frame/elements.h"
 #include "sinks/arrays/stored_type.h"
@@ -13,7 +14,7 @@
 namespace callout::internal {
 namespace {
 
-// Of the union Type in Schema.fbs.
+// Values of the union Type in Schema.fbs.
 enum ArrowType : uint8_t { kInt = 2, kFloatingPoint = 3, kUtf8 = 5, kBool = 6, kTimestamp = 10, kFixedSizeList = 16 };
 constexpr int64_t kVersion5 = 4, kUnitMicroseconds = 2;
 constexpr std::string_view kExtensionName = "ARROW:extension:name", kExtensionMetadata = "ARROW:extension:metadata";
@@ -46,11 +47,7 @@ size_t AddType(const ArrowColumn& column, FlatWriter& out) {
   }
 }
 
-std::string TensorMetadata(const ArrowColumn& column) {
-  std::string text = "{\"shape\":[";
-  for (size_t i = 0; i < column.shape.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(column.shape[i]);
-  return text + "]}";
-}
+std::string TensorMetadata(const ArrowColumn& column) { return Cat("{\"shape\":[", Join(column.shape, ","), "]}"); }
 
 size_t AddPairs(const std::vector<std::pair<std::string_view, std::string>>& pairs, FlatWriter& out) {
   const size_t vector = out.AddVector(pairs.size());
@@ -63,7 +60,7 @@ size_t AddPairs(const std::vector<std::pair<std::string_view, std::string>>& pai
   return vector;
 }
 
-// A Field: name, nullable, type, dictionary, children, custom_metadata.
+// Adds a Field of Schema.fbs: name, nullable, type, dictionary, children, custom_metadata.
 size_t AddField(const ArrowColumn& column, FlatWriter& out) {
   const int64_t type = column.is_tensor ? static_cast<int64_t>(kFixedSizeList) : TypeOf(column);
   const auto field = out.AddTable({FlatField::Reference(), FlatField::Number(1, 1), FlatField::Number(1, type),
@@ -86,7 +83,7 @@ size_t AddField(const ArrowColumn& column, FlatWriter& out) {
   return field.position;
 }
 
-// ---- Reading.
+// The following functions parse schemas.
 
 Status Malformed() { return InvalidArgument("its schema is malformed"); }
 
@@ -108,7 +105,7 @@ Result<DType> NumberType(const FlatTable& field, int64_t type, const std::string
                             DType::kUint32, DType::kUint64, DType::kFloat16, DType::kFloat32, DType::kFloat64}) {
     if (RowOf(dtype).kind == kind && RowOf(dtype).bits == bits) return dtype;
   }
-  return Foreign(name, "numbers of " + std::to_string(bits) + " bits");
+  return Foreign(name, Cat("numbers of ", bits, " bits"));
 }
 
 Status ParseType(const FlatTable& field, ArrowColumn& column) {
@@ -126,7 +123,7 @@ Status ParseType(const FlatTable& field, ArrowColumn& column) {
     return OkStatus();
   }
   if (*type != kInt && *type != kFloatingPoint && *type != kBool) {
-    return Foreign(column.name, "type " + std::to_string(*type));
+    return Foreign(column.name, Cat("type ", *type));
   }
   CALLOUT_ASSIGN_OR_RETURN(column.dtype, NumberType(field, *type, column.name));
   return OkStatus();
@@ -223,7 +220,7 @@ Result<std::vector<ArrowColumn>> ParseArrowSchema(const FlatTable& schema) {
 
 namespace {
 
-// One bit a byte that is not zero, low bits first.
+// Appends one bit for each byte, set where the byte is not zero, low bits first.
 void AppendBits(std::string_view bytes, std::string& out) {
   for (size_t i = 0; i < bytes.size(); i += 8) {
     unsigned bits = 0;
@@ -236,7 +233,7 @@ void AppendBits(std::string_view bytes, std::string& out) {
 
 uint64_t Padding(uint64_t bytes) { return (kArrowAlignment - bytes % kArrowAlignment) % kArrowAlignment; }
 
-// Of zeros that are in memory once.
+// Appends views of one static block of zeros, so that zeros of any length take no memory.
 void AppendZeros(uint64_t bytes, std::vector<std::string_view>& views) {
   static constexpr char kZeros[64 << 10] = {};
   for (; bytes > sizeof(kZeros); bytes -= sizeof(kZeros)) views.emplace_back(kZeros, sizeof(kZeros));
@@ -298,7 +295,7 @@ void ArrowColumnRows::AppendViews(Part part, size_t rows, std::vector<std::strin
     views.emplace_back(reinterpret_cast<const char*>(ends_.data()), ends_.size() * sizeof(int32_t));
   } else if (part == Part::kData && is_text) {
     views.emplace_back(texts_);
-  } else if (part == Part::kData && is_large() && large_ == nullptr) {  // a null
+  } else if (part == Part::kData && is_large() && large_ == nullptr) {  // The row is a null.
     AppendZeros(column_->BytesOf(rows), views);
   } else if (part == Part::kData) {
     const std::string_view bytes = is_large()

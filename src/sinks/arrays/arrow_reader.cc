@@ -9,10 +9,12 @@
 #include <cstring>
 #include <optional>
 
+#include "core/base/cat.h"
+
 namespace callout::internal {
 namespace {
 
-constexpr uint64_t kHead = 8;  // the mark and the length
+constexpr uint64_t kHead = 8;  // The mark and the length.
 constexpr uint64_t kMaxMessage = 64 << 20;
 constexpr int64_t kMaxRows = int64_t{1} << 31U;
 
@@ -38,19 +40,19 @@ Result<std::string> ArrowReader::ReadBytes(uint64_t offset, uint64_t bytes) cons
   return data;
 }
 
-// False if it is not there whole, or the stream's end is.
+// Returns false at the end of the stream, and where no whole message follows.
 Result<bool> ArrowReader::ReadMessage(std::string& message, uint64_t& body) const {
   constexpr std::string_view kMark = "\xFF\xFF\xFF\xFF";
   const uint64_t there = std::min(size_ - end_, kHead);
   CALLOUT_ASSIGN_OR_RETURN(const std::string head, ReadBytes(end_, there));
   if (!head.starts_with(kMark.substr(0, there))) {
-    return InvalidArgument("it is no Arrow stream, or it is damaged at byte " + std::to_string(end_));
+    return InvalidArgument(Cat("it is no Arrow stream, or it is damaged at byte ", end_));
   }
   if (there < kHead) return false;
   uint32_t length = 0;
   std::memcpy(&length, head.data() + kMark.size(), sizeof(length));
   if (length == 0) return false;
-  if (length > kMaxMessage) return InvalidArgument("it has a message of " + std::to_string(length) + " bytes");
+  if (length > kMaxMessage) return InvalidArgument(Cat("it has a message of ", length, " bytes"));
   if (size_ - end_ - kHead < length) return false;
   body = end_ + kHead + length;
   CALLOUT_ASSIGN_OR_RETURN(message, ReadBytes(end_ + kHead, length));

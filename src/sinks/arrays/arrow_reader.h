@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads Arrow IPC streams that sinks wrote, of files that may hold anything: nothing is read or allocated that does not
-// lie in the file.
+// Reads Arrow IPC streams that sinks wrote. The files may hold anything: the reader neither reads nor allocates more
+// than the file holds.
 #pragma once
 
 #include <cstddef>
@@ -19,26 +19,26 @@ namespace callout::internal {
 /// Not thread-safe.
 class CALLOUT_EXPORT ArrowReader {
  public:
-  /// The schema in the first `size` bytes of a file that is open for reading, which stays the caller's. InvalidArgument
-  /// for other files. A stream that ends before its schema does has no columns, and ends at 0.
+  /// Reads the schema from the first `size` bytes of a file that is open for reading. The caller keeps `fd`.
+  /// InvalidArgument for other files. A stream that ends before its schema does has no columns, and end() is 0.
   static Result<ArrowReader> Open(int fd, uint64_t size);
 
   const std::vector<ArrowColumn>& columns() const { return columns_; }
-  /// Goes on to the next batch; false where no whole one follows. InvalidArgument for a malformed one.
+  /// Goes on to the next batch. Returns false if no whole batch follows. InvalidArgument for a malformed one.
   Result<bool> Next();
-  /// The number of rows of the batch.
+  /// The number of rows of the current batch.
   uint64_t rows() const { return rows_; }
-  /// Where the batch ends, or the schema before the first.
+  /// The offset at which the current batch ends; before the first batch, at which the schema ends.
   uint64_t end() const { return end_; }
 
   struct Values {
-    std::vector<bool> valid;  ///< Empty: all are.
-    std::string data;         ///< Of all rows; bools have a byte each.
+    std::vector<bool> valid;  ///< Empty if all rows are valid.
+    std::string data;         ///< The bytes of all rows. A bool has a byte.
     std::vector<uint32_t> ends = {};
     std::string_view TextAt(size_t row) const;
     bool IsValid(size_t row) const { return valid.empty() || valid[row]; }
   };
-  /// What a column has in the batch. InvalidArgument for buffers that lie outside or are too small.
+  /// Reads a column of the current batch. InvalidArgument for buffers that lie outside of the file or are too small.
   Result<Values> Read(size_t column) const;
 
  private:
@@ -58,7 +58,7 @@ class CALLOUT_EXPORT ArrowReader {
   uint64_t end_ = 0;
   uint64_t rows_ = 0;
   std::vector<ArrowColumn> columns_;
-  std::vector<Place> places_;  // of the batch's buffers, in the file
+  std::vector<Place> places_;  // Where the buffers of the batch lie in the file.
 };
 
 }  // namespace callout::internal

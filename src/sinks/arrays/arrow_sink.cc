@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrow IPC streams: docs/arrays_on_disk.md says what becomes of a record.
+// The sink that writes Arrow IPC streams. docs/arrays_on_disk.md describes how records become rows.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/cat.h"
 #include "core/base/process_state.h"
 #include "core/base/thread_annotations.h"
 #include "core/encoding/utf8.h"
@@ -27,9 +28,9 @@ namespace callout::internal {
 namespace {
 
 constexpr std::array<std::string_view, 5> kArrowFields = {"name", "step", "device", "process", "time"};
-enum ArrowField : size_t { kName, kStep, kDevice, kProcess, kTime };  // as kArrowFields
+enum ArrowField : size_t { kName, kStep, kDevice, kProcess, kTime };  // Indices into kArrowFields.
 
-// As kArrowFields.
+// The columns of kArrowFields.
 std::vector<ArrowColumn> OwnColumns() {
   using Kind = ArrowColumn::Kind;
   return {{.name = "name", .kind = Kind::kText},
@@ -47,7 +48,7 @@ std::string ColumnText(const ArrowColumn& column) {
   return "'" + column.name + "' of " + type;
 }
 
-// Elements of complex numbers are two floats, along one more axis.
+// A complex element becomes two floats along one more axis.
 Result<ArrowColumn> LeafColumn(const std::string& leaf, const callout_buffer& buffer) {
   const bool is_field = std::find(kArrowFields.begin(), kArrowFields.end(), leaf) != kArrowFields.end();
   ArrowColumn column{.name = leaf.empty() ? "value" : is_field ? "value." + leaf : ValidUtf8(leaf)};
@@ -81,21 +82,22 @@ Result<std::vector<ArrowColumn>> ColumnsOf(const Record& record) {
   return columns;
 }
 
-// Which leaf a column has of a record; the record's own fields and nothing are none.
+// Maps the columns to the leaves of a record. The columns of the record's own fields, and columns without a leaf, have
+// kNone.
 struct ArrowRow {
   static constexpr size_t kNone = std::numeric_limits<size_t>::max();
   std::string name;
-  std::vector<size_t> leaves = {};  // one a column behind the fields
-  std::vector<DType> stored = {};   // one a column behind the fields
-  uint64_t number = 0;              // counts them
+  std::vector<size_t> leaves = {};  // One for each column after the fields.
+  std::vector<DType> stored = {};   // One for each column after the fields.
+  uint64_t number = 0;              // Identifies this ArrowRow.
 };
 
-// Rows that follow each other and have the same name and device, which columns get when it ends.
+// Consecutive rows that share a name and a device. Both are written to their columns when the run ends.
 struct ArrowRun {
   uint64_t row_number = 0;
   std::string name;
   int32_t device = 0;
-  size_t begin = 0;  // the first row
+  size_t begin = 0;  // The first row of the run.
 };
 
 Result<ArrowRow> ArrowRowOf(const Record& record, const std::vector<ArrowColumn>& columns) {
@@ -108,9 +110,8 @@ Result<ArrowRow> ArrowRowOf(const Record& record, const std::vector<ArrowColumn>
     const auto it = std::find_if(columns.begin() + kArrowFields.size(), columns.end(),
                                  [&](const ArrowColumn& other) { return other.name == column.name; });
     if (it == columns.end()) {
-      std::string names;
-      for (const ArrowColumn& each : columns) names += (names.empty() ? "" : ", ") + each.name;
-      return InvalidArgument("'" + column.name + "' is none of its columns: " + names);
+      return InvalidArgument(
+          Cat("'", column.name, "' is none of its columns: ", Join(columns, ", ", &ArrowColumn::name)));
     }
     if (*it != column) {
       return InvalidArgument("'" + column.name + "' is " + TypeText(column.dtype, column.shape) + ", expected " +
@@ -123,7 +124,7 @@ Result<ArrowRow> ArrowRowOf(const Record& record, const std::vector<ArrowColumn>
   return row;
 }
 
-/// A row a record, in batches, of the columns of the first record or of the file that it goes on with.
+/// Writes one row for each record, in batches. The columns are those of the appended file, or else of the first record.
 class ArrowSink final : public FileSink {
  public:
   ArrowSink(std::string label, std::unique_ptr<FileOutput> file, std::vector<ArrowColumn> columns, StepCounter steps)
@@ -214,7 +215,7 @@ class ArrowSink final : public FileSink {
     run_.begin = batch_->rows();
   }
 
-  // Another thread may have been writing when it forked.
+  // A forked child must not take `mutex_`: another thread may have held it during the fork.
   bool IsInChild() const { return forks_ != open_files_.forks(); }
 
   Status WriteRows() {
@@ -226,15 +227,15 @@ class ArrowSink final : public FileSink {
   Status WriteBatch() CALLOUT_REQUIRES(mutex_) {
     EndRun();
     Status status = file().AddParts(batch_->Message(), batch_->rows());
-    batch_->Clear();  // a file that is closed has not asked for it
+    batch_->Clear();  // Cleared even if the file is closed and took nothing.
     run_.begin = 0;
     return status;
   }
 
   const OpenFiles& open_files_ = OpenFiles::Get();
-  const int forks_;  // see OpenFiles
+  const int forks_;  // See OpenFiles.
 
-  Mutex mutex_;  // the thread that closes is another one than that which delivers
+  Mutex mutex_;  // Close and Deliver run on different threads.
   std::vector<ArrowColumn> columns_ CALLOUT_GUARDED_BY(mutex_);
   std::unique_ptr<ArrowBatch> batch_ CALLOUT_GUARDED_BY(mutex_);
   StepCounter steps_ CALLOUT_GUARDED_BY(mutex_);
@@ -248,16 +249,16 @@ struct ArrowContents {
   StepCounter steps;
 };
 
-// The end of the last whole batch of a stream that a sink wrote.
+// Returns where the last whole batch ends in a stream that a sink wrote.
 Result<uint64_t> ReadContents(int fd, uint64_t size, ArrowContents& contents) {
   CALLOUT_ASSIGN_OR_RETURN(ArrowReader reader, ArrowReader::Open(fd, size));
   const std::vector<ArrowColumn> own = OwnColumns();
   for (size_t i = 0; i < own.size() && reader.end() > 0; ++i) {
     const bool is_there = i < reader.columns().size();
     if (!is_there || reader.columns()[i] != own[i]) {
-      return InvalidArgument("its columns are not those that a sink writes: at place " + std::to_string(i) + " is " +
-                             (is_there ? ColumnText(reader.columns()[i]) : "none") + ", expected " +
-                             ColumnText(own[i]));
+      return InvalidArgument(Cat("its columns are not those that a sink writes: at place ", i, " is ",
+                                 is_there ? ColumnText(reader.columns()[i]) : "none", ", expected ",
+                                 ColumnText(own[i])));
     }
   }
   contents.columns = reader.columns();

@@ -56,7 +56,7 @@ size_t FlatWriter::AddString(std::string_view text) {
 
 size_t FlatWriter::AddNumbers(std::span<const int64_t> numbers, size_t group) {
   Align(8);
-  bytes_.resize(bytes_.size() + 4);  // so that the numbers behind the count are aligned
+  bytes_.resize(bytes_.size() + 4);  // Aligns the numbers that follow the count.
   const size_t position = bytes_.size();
   Append(numbers.size() / group, 4);
   bytes_.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
@@ -122,7 +122,7 @@ std::optional<FlatTable> FlatTable::Root(std::string_view bytes) {
   return position ? Of(bytes, *position) : std::nullopt;
 }
 
-// 0 for a field that is absent: the table itself is not at 0.
+// Returns 0 if the field is absent: position 0 never holds a field.
 size_t FlatTable::At(int field) const {
   const size_t slot = 4 + 2 * static_cast<size_t>(field);
   if (slot + 2 > vtable_bytes_) return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlatBuffers (flatbuffers.dev/internals), for the few tables of Arrow's messages: tables, strings, and vectors of
-// tables and of numbers. The schema compiler is a dependency of hosts, which this saves the package.
+// A minimal implementation of FlatBuffers (flatbuffers.dev/internals) for the few tables of Arrow's messages: tables,
+// strings, and vectors of tables and of numbers. It spares the package the dependency on the schema compiler.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace callout::internal {
 
-/// A field of a table: absent, a number of so many bytes, or a reference, which is to be pointed somewhere.
+/// A field of a table: absent, a number of `bytes` bytes, or a reference, which Point sets later.
 struct FlatField {
   int bytes = 0;
   uint64_t value = 0;
@@ -24,10 +24,10 @@ struct FlatField {
   static FlatField Reference() { return {4, 0}; }
 };
 
-/// Writes what refers to something before what it refers to.
+/// Writes objects so that each reference precedes its target.
 class FlatWriter {
  public:
-  /// The first table is the root. Returns where its fields are: a table has at most kMaxFields.
+  /// Adds a table of at most kMaxFields fields, and returns the positions of the fields. The first table is the root.
   static constexpr size_t kMaxFields = 8;
   struct Table {
     size_t position = 0;
@@ -35,12 +35,12 @@ class FlatWriter {
   };
   Table AddTable(std::initializer_list<FlatField> fields);
   size_t AddString(std::string_view text);
-  /// Numbers of 8 bytes, `group` of which are an element (a struct).
+  /// Adds a vector of 8-byte numbers. Each `group` of them makes up one element (a struct).
   size_t AddNumbers(std::span<const int64_t> numbers, size_t group);
   /// Adds a vector of references. The i-th is at ReferenceAt(vector, i).
   size_t AddVector(size_t count);
   static size_t ReferenceAt(size_t vector, size_t i) { return vector + 4 + 4 * i; }
-  /// Makes the reference at `from` one to what stands behind it, at `to`.
+  /// Sets the reference at `from` to the object at `to`, which must be greater than `from`.
   void Point(size_t from, size_t to);
 
   const std::string& bytes() const { return bytes_; }
@@ -50,22 +50,24 @@ class FlatWriter {
   void Append(uint64_t value, int bytes);
   void Put(size_t at, uint64_t value, int bytes);
 
-  std::string bytes_ = std::string(8, '\0');  // the root's reference, and padding
+  std::string bytes_ = std::string(8, '\0');  // The root's reference, and padding.
 };
 
-/// A table in bytes that may be anything. Nothing of them is read outside of `bytes`. Borrowed: valid as long as these.
+/// A table in untrusted bytes. Never reads outside of `bytes`. Borrowed: valid as long as `bytes`.
 class FlatTable {
  public:
   static std::optional<FlatTable> Root(std::string_view bytes);
 
-  /// The number in a field, `otherwise` if the field is absent. Nothing for one that lies outside.
+  /// Returns the number in a field, or `otherwise` if the field is absent. Returns nothing if the field lies outside of
+  /// the bytes.
   std::optional<int64_t> Number(int field, int bytes, int64_t otherwise) const;
   bool Has(int field) const { return At(field) != 0; }
   std::optional<FlatTable> Table(int field) const;
   std::optional<std::string_view> String(int field) const;
-  /// How many elements of so many bytes each there are; 0 if the field is absent.
+  /// Returns the number of elements of a vector whose elements have `element_bytes` bytes each; 0 if the field is
+  /// absent.
   std::optional<size_t> Count(int field, size_t element_bytes) const;
-  /// What is in a vector of tables or numbers. Nothing for one with fewer elements.
+  /// Returns an element of a vector of tables or numbers, or nothing if the vector has fewer elements.
   std::optional<FlatTable> TableAt(int field, size_t element) const;
   std::optional<int64_t> NumberAt(int field, size_t element_bytes, size_t element, size_t offset) const;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One .npy file a leaf, with a row a record: docs/arrays_on_disk.md.
+// The sink that writes one .npy file for each leaf, with one row for each record. See docs/arrays_on_disk.md.
 #include "sinks/arrays/npy_sink.h"
 
 #include <fcntl.h>
@@ -15,7 +15,9 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/base/log.h"
+#include "core/base/platform.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/ticks.h"
 #include "core/frame/buffer.h"
@@ -30,7 +32,7 @@ namespace callout::internal {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kBegin = 10;  // the magic, the version and the length
+constexpr size_t kBegin = 10;  // The magic, the version and the length.
 constexpr size_t kRowDigits = 20;
 
 constexpr DType kNpyTypes[] = {DType::kBool,    DType::kInt8,    DType::kInt16,     DType::kInt32,     DType::kInt64,
@@ -44,18 +46,18 @@ std::string Descr(DType dtype) {
                     : row.kind == DTypeKind::kUnsigned ? 'u'
                     : row.kind == DTypeKind::kFloat    ? 'f'
                                                        : 'c';
-  return std::string(row.bits == 8 ? "|" : "<") + kind + std::to_string(row.bits / 8);
+  return Cat(row.bits == 8 ? "|" : "<", kind, row.bits / 8);
 }
 
 std::string Dictionary(const NpyHead& head) {
   std::string text = "{'descr': '" + Descr(head.dtype) + "', 'fortran_order': False, 'shape': (";
-  for (const int64_t extent : head.shape) text += std::to_string(extent) + ", ";
+  for (const int64_t extent : head.shape) text += Cat(extent, ", ");
   if (head.shape.size() > 1) text.resize(text.size() - 2);
   if (head.shape.size() == 1) text.pop_back();
   return text + "), }";
 }
 
-// What stands between `name` and `end`.
+// Returns the text between `name` and `end`.
 std::optional<std::string_view> Between(std::string_view text, std::string_view name, std::string_view end) {
   const size_t at = text.find(name);
   if (at == std::string_view::npos) return std::nullopt;
@@ -89,7 +91,7 @@ Result<std::string> NpyHeadText(const NpyHead& head) {
     bytes = (most + kAlignment - 1) / kAlignment * kAlignment;
   }
   if (kBegin + dictionary.size() + 1 > bytes || bytes - kBegin > UINT16_MAX) {
-    return InvalidArgument("its head of " + std::to_string(bytes) + " bytes has no room for " + dictionary);
+    return InvalidArgument(Cat("its head of ", bytes, " bytes has no room for ", dictionary));
   }
   const auto length = static_cast<uint16_t>(bytes - kBegin);
   std::string text(kMagic);
@@ -124,14 +126,14 @@ namespace {
 
 constexpr std::string_view kLeafMark = "{leaf}";
 
-// With the number of bytes that it takes.
+// Writes the head, and sets `head.bytes` to its length.
 Status WriteHead(int fd, NpyHead& head) {
   CALLOUT_ASSIGN_OR_RETURN(const std::string text, NpyHeadText(head));
   head.bytes = text.size();
   return WriteBytesAt(fd, 0, text);
 }
 
-/// A file that grows by a row a record, and has a head.
+/// A .npy file, which grows by one row for each record.
 class NpyFile final : public RowLog {
  public:
   NpyFile(std::string path, int fd, NpyHead head, uint64_t row_bytes, double fsync_seconds)
@@ -143,17 +145,17 @@ class NpyFile final : public RowLog {
         fsync_seconds_(fsync_seconds),
         synced_ns_(SteadyNanoseconds()) {}
   ~NpyFile() override {
-    if (forks_ == OpenFiles::Get().forks()) CloseLocked(fd_);  // a forked child has closed its copy
+    if (forks_ == OpenFiles::Get().forks()) CloseLocked(fd_);  // A forked child has closed its copy.
   }
 
   const NpyHead& head() const { return head_; }
 
-  /// The head tells of the rows only when they are there.
+  /// Writes the rows first, and only then a head that counts them.
   Status WriteAll(bool at_end) {
     Status written = Write();
     if (rows() != told_rows_) {
-      Status told = TellRows();
-      if (written.ok()) written = std::move(told);
+      Status published = PublishRows();
+      if (written.ok()) written = std::move(published);
       is_dirty_ = true;
     }
     const int64_t now = SteadyNanoseconds();
@@ -161,14 +163,14 @@ class NpyFile final : public RowLog {
     if (written.ok() && fsync_seconds_ >= 0 && is_dirty_ && is_due) {
       synced_ns_ = now;
       is_dirty_ = false;
-      if (fdatasync(fd_) != 0) written = InternalError(std::strerror(errno));
+      if (!SyncBytes(fd_)) written = InternalError(std::strerror(errno));
     }
     return written.ok() ? written : InternalError("cannot write to '" + path_ + "': " + std::string(written.message()));
   }
 
  private:
-  // Rows that are lost at the end are there too, as a hole.
-  Status TellRows() {
+  // Extends the file where rows at its end were lost, so that they read as zeros.
+  Status PublishRows() {
     struct stat file;
     const auto needed = static_cast<off_t>(head_.bytes + rows() * row_bytes());
     if (fstat(fd_, &file) != 0 || (file.st_size < needed && ftruncate(fd_, needed) != 0)) {
@@ -188,16 +190,16 @@ class NpyFile final : public RowLog {
   const int fd_;
   const int forks_ = OpenFiles::Get().forks();
   NpyHead head_;
-  uint64_t told_rows_;  // by the head
+  uint64_t told_rows_;  // The number of rows in the head on disk.
   const double fsync_seconds_;
   int64_t synced_ns_;
   bool is_dirty_ = false;
 };
 
-// Of a file that was opened and has not got a record.
+// A file that was opened and has not received a record.
 struct NewNpy {
   LockedFile file;
-  NpyHead head;  // of what it holds
+  NpyHead head;  // Describes what the file holds.
 };
 
 class NpySink final : public WritingSink {
@@ -209,7 +211,7 @@ class NpySink final : public WritingSink {
     if (!status.ok()) Log(LogLevel::kError, status.message());
   }
 
-  /// A path for all leaves is opened at once.
+  /// Opens the file at once if one path serves all leaves.
   Status Open() {
     MutexLock lock(mutex_);
     if (path_.find(kLeafMark) != std::string::npos) return OkStatus();
@@ -240,7 +242,7 @@ class NpySink final : public WritingSink {
   }
 
  private:
-  // Asked before `mutex_` is taken, which another thread may have held when the process forked.
+  // Must be checked before taking `mutex_`, which another thread may have held during the fork.
   bool IsInChild() const { return forks_ != OpenFiles::Get().forks(); }
 
   Result<NewNpy> OpenFile(const std::string& path) CALLOUT_REQUIRES(mutex_) {
@@ -250,10 +252,10 @@ class NpySink final : public WritingSink {
     Status status = file.is_regular ? Prepare(path, made) : InvalidArgument("only regular files hold arrays");
     if (status.ok()) return made;
     CloseLocked(file.fd);
-    return Status(status.code(), cannot + ": " + std::string(status.message()));
+    return status.WithMessage(cannot + ": " + std::string(status.message()));
   }
 
-  // Written by place, not at its end.
+  // Clears O_APPEND, because rows are written by position.
   Status Prepare(const std::string& path, NewNpy& made) CALLOUT_REQUIRES(mutex_) {
     const int fd = made.file.fd;
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_APPEND) != 0) return InternalError(std::strerror(errno));
@@ -277,16 +279,17 @@ class NpySink final : public WritingSink {
   Status Add(const Record& record) CALLOUT_REQUIRES(mutex_) {
     const bool for_each = path_.find(kLeafMark) != std::string::npos;
     if (record.buffers.size() != 1 && !for_each) {
-      return InvalidArgument("the value has " + std::to_string(record.buffers.size()) +
-                             " leaves, and a file takes one: write {leaf} in the path, for a file each");
+      return InvalidArgument(Cat("the value has ", record.buffers.size(),
+                                 " leaves, and a file takes one: write {leaf} in the path, for a file each"));
     }
     if (device_ && *device_ != record.device_ordinal) {
-      return InvalidArgument("rows of device " + std::to_string(*device_) + " and of device " +
-                             std::to_string(record.device_ordinal) + " would mix: use a sink each, or Zarr");
+      return InvalidArgument(Cat("rows of device ", *device_, " and of device ", record.device_ordinal,
+                                 " would mix: use a sink each, or Zarr"));
     }
     device_ = record.device_ordinal;
     std::vector<NpyFile*> files;
-    for (size_t i = 0; i < record.buffers.size(); ++i) {  // no leaf without the others
+    // Opens all files before any row is added, so that no leaf is stored without the others.
+    for (size_t i = 0; i < record.buffers.size(); ++i) {
       CALLOUT_ASSIGN_OR_RETURN(NpyFile * file, FileOf(record.site->leaf_names[i], record.buffers[i], for_each));
       files.push_back(file);
     }
@@ -353,7 +356,7 @@ class NpySink final : public WritingSink {
       status = WriteHead(made.file.fd, made.head);
       if (status.code() == StatusCode::kInternal) status = CannotWrite(status);
     }
-    if (!status.ok()) {  // the next record begins anew
+    if (!status.ok()) {  // The next record starts over.
       if (!goes_on) made.head = {};
       if (!goes_on && ftruncate(made.file.fd, 0) != 0) Log(LogLevel::kWarning, "cannot empty '" + path + "'");
       if (for_each) {
@@ -383,11 +386,11 @@ class NpySink final : public WritingSink {
   const FileOptions options_;
   const int forks_;
 
-  Mutex mutex_;  // the thread that closes is another one than that which delivers
+  Mutex mutex_;  // Close and Deliver run on different threads.
   bool is_closed_ CALLOUT_GUARDED_BY(mutex_) = false;
   std::optional<int32_t> device_ CALLOUT_GUARDED_BY(mutex_);
   NewNpy first_ CALLOUT_GUARDED_BY(mutex_);
-  std::map<std::string, std::unique_ptr<NpyFile>> files_ CALLOUT_GUARDED_BY(mutex_);  // by leaf
+  std::map<std::string, std::unique_ptr<NpyFile>> files_ CALLOUT_GUARDED_BY(mutex_);  // By leaf.
   std::string converted_ CALLOUT_GUARDED_BY(mutex_);
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The heads of NumPy's files of one array (numpy.org/doc/stable/reference/generated/numpy.lib.format.html), with room
-// for an array that grows.
+// The heads of NumPy's .npy files (numpy.org/doc/stable/reference/generated/numpy.lib.format.html), with room for an
+// array that grows.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,20 @@
 namespace callout::internal {
 
 struct NpyHead {
-  DType dtype = DType::kInvalid;  ///< One that StoredType returns.
+  DType dtype = DType::kInvalid;  ///< A type that StoredType returns.
   std::vector<int64_t> shape;
-  size_t bytes = 0;  ///< Of the head.
+  size_t bytes = 0;  ///< The length of the head.
 };
 
-/// Padded to `bytes`, or to so many that any number of rows has room if they are 0. InvalidArgument if it needs more.
+/// Returns the head as text, padded to `head.bytes`. If these are 0, the padding leaves room for any number of rows.
+/// InvalidArgument if the text needs more bytes.
 Result<std::string> NpyHeadText(const NpyHead& head);
 
-/// Reads the beginning of a file, which may be anything. InvalidArgument for other files, Fortran's order, and types
-/// that no sink writes.
+/// Reads the head from the beginning of a file, which may hold anything. InvalidArgument for other files, Fortran
+/// order, and types that no sink writes.
 CALLOUT_EXPORT Result<NpyHead> ParseNpyHead(std::string_view bytes);
 
-/// No head that a sink goes on with is longer.
+/// The longest head that a sink accepts in a file that it appends to.
 inline constexpr size_t kMaxNpyHead = 4096;
 
 }  // namespace callout::internal

@@ -9,10 +9,12 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/cat.h"
+
 namespace callout::internal {
 namespace {
 
-constexpr size_t kWriteRowsAt = 256 << 10;  // bytes; a row of a quarter of it is not copied
+constexpr size_t kWriteRowsAt = 256 << 10;  // In bytes. A row of at least a quarter of this is not copied.
 
 }  // namespace
 
@@ -54,7 +56,7 @@ Status RowLog::WriteRows(std::string_view bytes, uint64_t rows) {
         place.ok() ? WriteBytesAt(place->fd, place->offset, bytes.substr(0, some * row_bytes_)) : place.status();
     if (!status.ok()) {
       rows_ += rows;
-      return InternalError(std::string(status.message()) + "; " + std::to_string(rows) + " records are lost");
+      return InternalError(Cat(status.message(), "; ", rows, " records are lost"));
     }
     bytes.remove_prefix(some * row_bytes_);
     rows -= some;

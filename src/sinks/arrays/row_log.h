@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of one size on their way to files in which each has its place.
+// Buffers rows of equal size and writes each to its own position in a file.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,21 @@
 
 namespace callout::internal {
 
-/// Not thread-safe.
+/// A subclass determines the position of each row. Not thread-safe.
 class RowLog {
  public:
-  /// Goes on behind so many rows.
+  /// The first row that is added has the number `rows`.
   RowLog(uint64_t row_bytes, uint64_t rows) : row_bytes_(row_bytes), rows_(rows) {}
   virtual ~RowLog() = default;
   RowLog(const RowLog&) = delete;
   RowLog& operator=(const RowLog&) = delete;
 
-  /// Keeps a copy of the row, or writes it at once where it is large. Errors: as Write.
+  /// Keeps a copy of the row, or writes a large row at once. Errors: those of Write.
   Status Add(std::string_view row);
-  /// Writes what was kept. Error: Internal, with errno's text and the number of rows that are lost: their places stay
-  /// empty, so that a row has the same place in each file of its record.
+  /// Writes the kept rows. Error: Internal, with errno's text and the number of rows that are lost. The positions of
+  /// lost rows stay empty, so that a record's row has the same number in every file.
   Status Write();
-  /// That are written, or lost.
+  /// The number of rows that are written or lost.
   uint64_t rows() const { return rows_; }
   uint64_t row_bytes() const { return row_bytes_; }
 
@@ -34,7 +34,7 @@ class RowLog {
   struct Place {
     int fd;
     uint64_t offset;
-    uint64_t rows;  ///< That may follow there, 1 at least.
+    uint64_t rows;  ///< The number of rows that fit from here on, at least 1.
   };
   virtual Result<Place> Find(uint64_t row) = 0;
 
@@ -47,7 +47,7 @@ class RowLog {
   uint64_t pending_rows_ = 0;
 };
 
-/// Bytes at a place of a file; errno's text if they cannot be written.
+/// Writes bytes at a position of a file. The error has errno's text.
 Status WriteBytesAt(int fd, uint64_t offset, std::string_view bytes);
 
 }  // namespace callout::internal

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/cat.h"
 #include "core/base/invariant.h"
 #include "core/frame/buffer.h"
 #include "core/frame/elements.h"
@@ -13,7 +14,7 @@ namespace {
 
 template <typename T>
 void Convert(const callout_buffer& buffer, std::string& memory) {
-  constexpr int64_t kAtOnce = 1024;  // a multiple of 8, as elements of less than a byte need
+  constexpr int64_t kAtOnce = 1024;  // A multiple of 8, which elements smaller than a byte require.
   std::array<double, kAtOnce> values;
   std::array<T, kAtOnce> converted;
   const int64_t count = ElementCount(buffer);
@@ -30,8 +31,7 @@ void Convert(const callout_buffer& buffer, std::string& memory) {
 
 Status CheckStoredRank(size_t axes) {
   if (axes <= kMaxStoredRank) return OkStatus();
-  return InvalidArgument("an array of " + std::to_string(axes) + " axes, where files have " +
-                         std::to_string(kMaxStoredRank) + " at most");
+  return InvalidArgument(Cat("an array of ", axes, " axes, where files have ", kMaxStoredRank, " at most"));
 }
 
 Result<DType> StoredType(DType dtype) {
@@ -48,9 +48,7 @@ Result<DType> StoredType(DType dtype) {
 }
 
 std::string TypeText(DType dtype, std::span<const int64_t> shape) {
-  std::string text = std::string(ShortName(dtype)) + "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(shape[i]);
-  return text + "]";
+  return Cat(ShortName(dtype), "[", Join(shape, ","), "]");
 }
 
 uint64_t StoredBytes(const callout_buffer& buffer, DType stored) {

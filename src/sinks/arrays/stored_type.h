@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The element types that files of arrays have, which are those that Arrow, NumPy and Zarr have in common.
+// The element types that files of arrays use: those that Arrow, NumPy and Zarr have in common.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,25 @@
 
 namespace callout::internal {
 
-/// Axes of an array that is written or read, as NumPy has them at most.
+/// The most axes of an array that is written or read, NumPy's own limit.
 inline constexpr size_t kMaxStoredRank = 64;
 
-/// InvalidArgument for more axes, those of the rows and devices included.
+/// InvalidArgument for more axes than kMaxStoredRank. `axes` includes those of rows and devices.
 Status CheckStoredRank(size_t axes);
 
-/// What elements of a type are written as: floats that only XLA has as float32, integers of less than a byte as bytes,
-/// which is exact for all of them; other types as they are. InvalidArgument for tokens and types that are not known.
+/// Returns the type that elements of `dtype` are written as: float32 for floats that only XLA has, one byte for
+/// integers smaller than a byte, and `dtype` itself otherwise. All conversions are exact. InvalidArgument for tokens
+/// and unknown types.
 Result<DType> StoredType(DType dtype);
 
-/// "f32[2,3]", for errors.
+/// Returns "f32[2,3]", for errors.
 std::string TypeText(DType dtype, std::span<const int64_t> shape);
 
-/// The bytes of the whole array in a file.
+/// Returns the number of bytes that the whole array takes in a file.
 uint64_t StoredBytes(const callout_buffer& buffer, DType stored);
 
-/// The whole array as it is stored: the buffer's own memory, or `memory` with what was made of it. Borrowed: valid
-/// until either changes.
+/// Returns the elements of the whole array as they are stored: the buffer's own memory, or converted ones in `memory`.
+/// Borrowed: valid until either changes.
 std::string_view StoredElements(const callout_buffer& buffer, DType stored, std::string& memory);
 
 }  // namespace callout::internal

@@ -16,6 +16,8 @@
 #include <span>
 #include <utility>
 
+#include "core/base/cat.h"
+#include "core/base/platform.h"
 #include "core/encoding/json.h"
 #include "core/frame/elements.h"
 #include "sinks/arrays/stored_type.h"
@@ -24,12 +26,13 @@ namespace callout::internal {
 namespace {
 
 std::string Numbers(int64_t first, std::span<const int64_t> rest) {
-  std::string text = "[" + std::to_string(first);
-  for (const int64_t number : rest) text += ", " + std::to_string(number);
+  std::string text = Cat("[", first);
+  for (const int64_t number : rest) text += Cat(", ", number);
   return text + "]";
 }
 
-// What elements are that no writer has written, which is what the system makes of a file's parts that are not either.
+// Returns the fill value, which elements that were never written read as. The system fills holes in files with zeros,
+// so the fill value is zero as well.
 const char* FillOf(DType dtype) {
   const DTypeKind kind = RowOf(dtype).kind;
   return kind == DTypeKind::kBool      ? "false"
@@ -56,7 +59,7 @@ bool HasText(const Json& json, std::initializer_list<const char*> names, std::st
   return at != nullptr && at->kind == Json::Kind::kString && at->text == text;
 }
 
-// The first number and those behind it.
+// Returns the first number, and the numbers after it.
 std::optional<std::pair<int64_t, std::vector<int64_t>>> Axes(const Json* list, int64_t least) {
   if (list == nullptr || list->kind != Json::Kind::kArray) return std::nullopt;
   if (list->items.empty() || list->items.size() > kMaxStoredRank) return std::nullopt;
@@ -81,7 +84,7 @@ std::optional<DType> TypeNamed(const Json* name) {
   return std::nullopt;
 }
 
-// Whether elements that no writer has written are zero: see FillOf.
+// Returns whether elements that were never written read as zero; see FillOf.
 bool HasZeroFill(const Json& json, DType dtype) {
   const Json* const fill = json.Find("fill_value");
   if (fill == nullptr) return false;
@@ -101,7 +104,7 @@ bool HasPlainCodecs(const Json& json) {
   return endian == nullptr || endian->text == "little";
 }
 
-// A chunk's indices behind the first, "0/1".
+// Returns whether the key consists of the indices of a chunk after the first one, as in "0/1".
 bool IsWriter(std::string_view key, size_t axes) {
   size_t count = 0;
   while (!key.empty()) {
@@ -141,7 +144,7 @@ std::string ZarrArrayText(const ZarrArray& array) {
   for (const auto& [writer, rows] : array.written) {
     if (!std::exchange(is_first, false)) text += ", ";
     AppendJsonString(writer, text);
-    text += ": " + std::to_string(rows);
+    text += Cat(": ", rows);
   }
   return text + "}}}\n";
 }
@@ -185,14 +188,10 @@ namespace {
 
 Status SystemFailure(const std::string& path) { return InternalError("'" + path + "': " + std::strerror(errno)); }
 
-std::string KeyOf(const std::vector<int64_t>& writer) {
-  std::string key;
-  for (const int64_t index : writer) key += (key.empty() ? "" : "/") + std::to_string(index);
-  return key;
-}
+std::string KeyOf(const std::vector<int64_t>& writer) { return Join(writer, "/"); }
 
 constexpr int kMostOpenChunks = 128;
-std::atomic<int> open_chunks = 0;  // of all sinks
+std::atomic<int> open_chunks = 0;  // Counts the chunks of all sinks.
 
 }  // namespace
 
@@ -203,7 +202,7 @@ FolderLock::FolderLock(const std::string& folder) : fd_(open(folder.c_str(), O_R
 
 FolderLock::~FolderLock() {
   if (fd_ < 0) return;
-  flock(fd_, LOCK_UN);  // a child that another thread forked has a copy
+  flock(fd_, LOCK_UN);  // Unlocks explicitly, because a child that another thread forked has a copy of the descriptor.
   close(fd_);
 }
 
@@ -228,11 +227,11 @@ Result<std::string> ReadZarrText(const std::string& path) {
 }
 
 Status ReplaceFile(const std::string& path, std::string_view text, bool sync) {
-  const std::string next = path + "." + std::to_string(getpid()) + ".next";
+  const std::string next = Cat(path, ".", getpid(), ".next");
   const int fd = open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return SystemFailure(next);
   Status status = WriteBytesAt(fd, 0, text);
-  if (status.ok() && sync && fdatasync(fd) != 0) status = SystemFailure(next);
+  if (status.ok() && sync && !SyncBytes(fd)) status = SystemFailure(next);
   close(fd);
   if (status.ok() && std::rename(next.c_str(), path.c_str()) != 0) status = SystemFailure(path);
   if (!status.ok()) unlink(next.c_str());
@@ -263,14 +262,14 @@ Status ZarrWriter::Sync() {
   if (!is_dirty_) return OkStatus();
   if (fd_ < 0) CALLOUT_RETURN_IF_ERROR(OpenChunk(chunk_));
   is_dirty_ = false;
-  return fdatasync(fd_) == 0 ? OkStatus() : SystemFailure(folder_);
+  return SyncBytes(fd_) ? OkStatus() : SystemFailure(folder_);
 }
 
-// A chunk is a whole file from its first row on; what is not written takes no disk.
+// A chunk file gets its full size before its first row is written. The part that is not written takes no disk.
 Status ZarrWriter::OpenChunk(uint64_t chunk) {
   if (syncs_ && chunk != chunk_) CALLOUT_RETURN_IF_ERROR(Sync());
   CloseChunk();
-  const std::string path = folder_ + "/c/" + std::to_string(chunk) + (key_.empty() ? "" : "/" + key_);
+  const std::string path = Cat(folder_, "/c/", chunk, key_.empty() ? "" : "/" + key_);
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   if (error) return InternalError("'" + path + "': " + error.message());
@@ -279,7 +278,7 @@ Status ZarrWriter::OpenChunk(uint64_t chunk) {
   if (ftruncate(fd, static_cast<off_t>(chunk_rows_ * row_bytes())) != 0) {
     Status status = SystemFailure(path);
     struct stat file;
-    if (fstat(fd, &file) == 0 && file.st_size == 0) unlink(path.c_str());  // readers take none for zeros
+    if (fstat(fd, &file) == 0 && file.st_size == 0) unlink(path.c_str());  // Readers treat a missing file as zeros.
     close(fd);
     return status;
   }
@@ -299,8 +298,8 @@ Result<RowLog::Place> ZarrWriter::Find(uint64_t row) {
 Result<std::unique_ptr<ZarrArrayFile>> ZarrArrayFile::Open(const std::string& folder, ZarrArray wanted,
                                                            Options options) {
   if (!HasChunkBytes(wanted)) {
-    return InvalidArgument(std::to_string(wanted.chunk_rows) + " rows of " + TypeText(wanted.dtype, wanted.chunk) +
-                           " are more than a chunk can have");
+    return InvalidArgument(
+        Cat(wanted.chunk_rows, " rows of ", TypeText(wanted.dtype, wanted.chunk), " are more than a chunk can have"));
   }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -353,7 +352,7 @@ ZarrWriter& ZarrArrayFile::WriterAt(const std::vector<int64_t>& writer) {
 }
 
 Status ZarrArrayFile::Add(const std::vector<int64_t>& writer, std::string_view row) {
-  is_told_ = false;
+  is_published_ = false;
   for (size_t i = 0; i < writer.size(); ++i) {
     int64_t end = 0;
     if (__builtin_mul_overflow(writer[i] + 1, array_.chunk[i], &end))
@@ -361,8 +360,8 @@ Status ZarrArrayFile::Add(const std::vector<int64_t>& writer, std::string_view r
     if (array_.shape[i] > 0 || writer[i] > 0) array_.shape[i] = std::max(array_.shape[i], end);
   }
   ZarrWriter& rows = WriterAt(writer);
-  Status status = row.empty() ? rows.Add(std::string(RowBytes(), '\0'))  // an axis has no elements, its chunks have
-                              : rows.Add(row);
+  // Chunks have elements even along an axis that has none.
+  Status status = row.empty() ? rows.Add(std::string(RowBytes(), '\0')) : rows.Add(row);
   rows.CloseIfMany();
   return status;
 }
@@ -380,7 +379,7 @@ Status ZarrArrayFile::TakeOthersRows() {
   return OkStatus();
 }
 
-Status ZarrArrayFile::Tell(bool sync) {
+Status ZarrArrayFile::Publish(bool sync) {
   if (options_.shared) {
     const FolderLock lock(folder_);
     CALLOUT_RETURN_IF_ERROR(TakeOthersRows());
@@ -390,7 +389,7 @@ Status ZarrArrayFile::Tell(bool sync) {
 }
 
 Status ZarrArrayFile::Write(bool sync) {
-  if (is_told_) return OkStatus();
+  if (is_published_) return OkStatus();
   Status status = OkStatus();
   for (const auto& [writer, rows] : writers_) {
     Status written = rows->Write();
@@ -401,9 +400,9 @@ Status ZarrArrayFile::Write(bool sync) {
     array_.written[KeyOf(writer)] = count;
     array_.rows = std::max(array_.rows, count);
   }
-  Status told = Tell(sync);
-  is_told_ = told.ok();
-  return status.ok() ? std::move(told) : std::move(status);
+  Status published = Publish(sync);
+  is_published_ = published.ok();
+  return status.ok() ? std::move(published) : std::move(status);
 }
 
 }  // namespace callout::internal

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays of a Zarr store that grow along their first axis (zarr-specs.readthedocs.io, version 3): what zarr.json says
-// of them (regular chunks, uncompressed, little-endian), and the writers of their chunks.
+// Arrays of a Zarr store (zarr-specs.readthedocs.io, version 3) that grow along their first axis: the contents of
+// zarr.json (regular chunks, uncompressed, little-endian), and the writers of chunks. Each device or shard has a
+// writer, which writes rows into chunks of its own.
 #pragma once
 
 #include <cstdint>
@@ -19,33 +20,33 @@
 namespace callout::internal {
 
 struct ZarrArray {
-  DType dtype = DType::kInvalid;    ///< One that StoredType returns.
-  std::vector<int64_t> shape = {};  ///< Behind the rows.
-  std::vector<int64_t> chunk = {};  ///< Likewise, of one writer.
-  int64_t rows = 0;                 ///< Of the shape: at least those that are written.
+  DType dtype = DType::kInvalid;    ///< A type that StoredType returns.
+  std::vector<int64_t> shape = {};  ///< The extents after the axis of rows.
+  std::vector<int64_t> chunk = {};  ///< The extents of one writer's part, without the axis of rows.
+  int64_t rows = 0;                 ///< The extent of the axis of rows: at least as many as are written.
   int64_t chunk_rows = 0;
-  /// How many rows each writer has written, by its chunks' indices behind the first, "0/1".
+  /// The number of rows that each writer has written. The key is the index of the writer's chunks, without the axis of
+  /// rows: "0/1".
   std::map<std::string, int64_t> written = {};
 };
 
-/// Whether a file can have as many bytes as a chunk of it.
+/// Returns whether a file can be as large as a chunk of the array.
 bool HasChunkBytes(const ZarrArray& array);
 
-/// A group's zarr.json.
+/// Returns the zarr.json of a group.
 std::string ZarrGroupText();
 
-/// An array's zarr.json.
+/// Returns the zarr.json of an array.
 std::string ZarrArrayText(const ZarrArray& array);
 
-/// Reads bytes that may be anything. InvalidArgument for what is no array, and for arrays that no sink writes.
+/// Reads an array's zarr.json, which may hold anything. InvalidArgument if the text describes no array, or one that no
+/// sink writes.
 CALLOUT_EXPORT Result<ZarrArray> ParseZarrArray(std::string_view text);
 
-/// Whether it is a group's zarr.json.
+/// Returns whether the text is the zarr.json of a group.
 CALLOUT_EXPORT bool IsZarrGroup(std::string_view text);
 
-// An array of a Zarr store that grows: writers, one a device or a shard, write rows into chunks of their own.
-
-/// Held while files of a folder are made or replaced that other processes make or replace too.
+/// Locks a folder against other processes while files in it are created or replaced.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder);
@@ -57,15 +58,15 @@ class FolderLock {
   const int fd_;
 };
 
-/// The rows of one writer. Not thread-safe.
+/// Writes the rows of one device or shard. Not thread-safe.
 class ZarrWriter final : public RowLog {
  public:
-  /// The writer of the chunks `folder`/c/ROW/`key`.
+  /// Writes the chunks `folder`/c/ROW/`key`.
   ZarrWriter(std::string folder, std::string key, uint64_t row_bytes, uint64_t rows, uint64_t chunk_rows, bool syncs);
   ~ZarrWriter() override;
-  /// Makes what is written last, should power be lost.
+  /// Makes the written rows durable, in case power is lost.
   Status Sync();
-  /// Closes the chunk, until the next row, where the process has many others open.
+  /// Closes the chunk, until the next row, if the process has many chunks open.
   void CloseIfMany();
 
  private:
@@ -78,26 +79,26 @@ class ZarrWriter final : public RowLog {
   const uint64_t chunk_rows_;
   const bool syncs_;
   int fd_ = -1;
-  uint64_t chunk_ = 0;     // that is written
-  bool is_dirty_ = false;  // it was written since it was synced
+  uint64_t chunk_ = 0;     // The chunk that is written.
+  bool is_dirty_ = false;  // The chunk was written since the last sync.
 };
 
-/// Not thread-safe.
+/// One array, with its zarr.json and its writers. Not thread-safe.
 class ZarrArrayFile {
  public:
   struct Options {
-    bool shared = false;  ///< Other processes write other writers.
-    bool syncs = false;   ///< Chunks are synced before others are opened.
+    bool shared = false;  ///< Other processes run other writers of the array.
+    bool syncs = false;   ///< A chunk is synced before the next one is opened.
   };
 
-  /// Makes the folder, or goes on with the array in it, which must be like `wanted`: InvalidArgument else.
+  /// Creates the folder, or continues the array in it. InvalidArgument if the array differs from `wanted`.
   static Result<std::unique_ptr<ZarrArrayFile>> Open(const std::string& folder, ZarrArray wanted, Options options);
 
-  /// What its rows are: InvalidArgument for another type or shape.
+  /// InvalidArgument if rows have another type or shape.
   Status Check(DType dtype, const std::vector<int64_t>& row) const;
-  /// A row at the place of its writer: the index of its chunk along each axis behind the first.
+  /// Adds a row of one writer. `writer` is the index of its chunks along each axis after that of rows.
   Status Add(const std::vector<int64_t>& writer, std::string_view row);
-  /// Writes what was added, and then says in zarr.json how many rows there are.
+  /// Writes the added rows, and then updates the number of rows in zarr.json.
   Status Write(bool sync);
 
  private:
@@ -105,20 +106,20 @@ class ZarrArrayFile {
       : folder_(std::move(folder)), array_(std::move(array)), options_(options) {}
   uint64_t RowBytes() const;
   ZarrWriter& WriterAt(const std::vector<int64_t>& writer);
-  Status Tell(bool sync);
+  Status Publish(bool sync);
   Status TakeOthersRows();
 
   const std::string folder_;
   ZarrArray array_;
   const Options options_;
   std::map<std::vector<int64_t>, std::unique_ptr<ZarrWriter>> writers_;
-  bool is_told_ = true;  // zarr.json says what array_ does
+  bool is_published_ = true;  // zarr.json agrees with array_.
 };
 
-/// The text of a file that another process may be replacing. Errors: NotFound, InvalidArgument for a large one.
+/// Reads a file that another process may be replacing. Errors: NotFound; InvalidArgument for a large file.
 Result<std::string> ReadZarrText(const std::string& path);
 
-/// Puts a file with this text in the place of another, at once.
+/// Replaces a file atomically by one with this text.
 Status ReplaceFile(const std::string& path, std::string_view text, bool sync);
 
 }  // namespace callout::internal

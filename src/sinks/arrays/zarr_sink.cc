@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Zarr stores of version 3, an array a leaf, a row a record: docs/arrays_on_disk.md.
+// The sink that writes Zarr stores of version 3: one array for each leaf, one row for each record. See
+// docs/arrays_on_disk.md.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/base/log.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/ticks.h"
@@ -23,18 +25,18 @@
 namespace callout::internal {
 namespace {
 
-constexpr uint64_t kChunkBytes = 4 << 20;  // of a writer; of larger rows one
+constexpr uint64_t kChunkBytes = 4 << 20;  // Bytes of a chunk. A chunk of larger rows has one row.
 
 struct ZarrOptions {
   bool append = false;
   bool shared = false;
   double fsync_seconds = FileOptions::kNever;
   int64_t rows = 0;
-  int64_t chunk_rows = 0;  // 0: of kChunkBytes
+  int64_t chunk_rows = 0;  // 0 makes chunks of kChunkBytes.
   std::vector<int32_t> devices = {};
 };
 
-// The folders of an array, of a name that comes from a program.
+// Splits an array's name into the names of its folders. The name comes from a program and may hold anything.
 Result<std::vector<std::string>> ZarrNodes(const std::string& name) {
   std::vector<std::string> nodes;
   for (size_t begin = 0; begin <= name.size();) {
@@ -43,7 +45,7 @@ Result<std::vector<std::string>> ZarrNodes(const std::string& name) {
     begin = end + 1;
   }
   for (const std::string& node : nodes) {
-    const bool is_dots = node.find_first_not_of('.') == std::string::npos;  // none at all, too
+    const bool is_dots = node.find_first_not_of('.') == std::string::npos;  // True for an empty name, too.
     if (is_dots || node.starts_with("__") || node == "zarr.json" || node.find('\0') != std::string::npos) {
       return InvalidArgument("it is no name of a Zarr array");
     }
@@ -51,13 +53,13 @@ Result<std::vector<std::string>> ZarrNodes(const std::string& name) {
   return nodes;
 }
 
-// Where a leaf goes.
+// The array that a leaf is written to.
 struct ZarrLeaf {
   ZarrArrayFile* array;
   DType stored;
 };
 
-/// Groups of the taps' names, with an array a leaf.
+/// Writes one group for each tap's name, with one array for each leaf.
 class ZarrSink final : public WritingSink {
  public:
   ZarrSink(std::string label, std::string path, ZarrOptions options)
@@ -71,13 +73,13 @@ class ZarrSink final : public WritingSink {
     if (!status.ok()) Log(LogLevel::kError, status.message());
   }
 
-  /// Makes the group, or empties it, and takes its lock.
+  /// Creates or empties the group, and takes its lock.
   Status Open() {
     MutexLock lock(mutex_);
     const std::string cannot = "cannot open '" + path_ + "' for Zarr";
     Status status = Prepare(cannot);
     if (status.ok() || status.message().starts_with(cannot)) return status;
-    return {status.code(), cannot + ": " + std::string(status.message())};
+    return status.WithMessage(cannot + ": " + std::string(status.message()));
   }
 
   Status Deliver(const Record& record) override {
@@ -86,8 +88,8 @@ class ZarrSink final : public WritingSink {
     if (lock_ < 0) return FailedPrecondition("cannot write to '" + path_ + "': it is closed");
     Status status = AddRecord(record);
     if (status.ok()) return status;
-    return {status.code(),
-            "cannot write '" + record.site->label + "' to '" + path_ + "': " + std::string(status.message())};
+    return status.WithMessage("cannot write '" + record.site->label + "' to '" + path_ +
+                              "': " + std::string(status.message()));
   }
 
   Status Flush() override { return WriteAll(/*at_end=*/false); }
@@ -105,10 +107,11 @@ class ZarrSink final : public WritingSink {
  private:
   using Leaves = std::vector<ZarrLeaf>;
 
-  // Asked before `mutex_` is taken, which another thread may have held when the process forked.
+  // Must be checked before taking `mutex_`, which another thread may have held during the fork.
   bool IsInChild() const { return forks_ != OpenFiles::Get().forks(); }
 
-  // What several that begin at the same time do one after the other.
+  // Creates the group if needed, and takes its lock. A lock on the folder makes processes that start together do this
+  // one after the other.
   Status MakeAndLock(const std::string& cannot) CALLOUT_REQUIRES(mutex_) {
     namespace fs = std::filesystem;
     std::error_code error;
@@ -155,32 +158,32 @@ class ZarrSink final : public WritingSink {
         const int64_t offset = record.offsets.empty() ? 0 : record.offsets[first_offset + axis];
         const int64_t extent = std::max<int64_t>(buffer.dims[axis], 1);
         if (offset % extent != 0 || offset < 0) {
-          return InvalidArgument("a shard that begins at " + std::to_string(offset) + " is no multiple of its extent " +
-                                 std::to_string(extent));
+          return InvalidArgument(Cat("a shard that begins at ", offset, " is no multiple of its extent ", extent));
         }
         writer_.push_back(offset / extent);
       }
       first_offset += buffer.rank;
       Status status = (*leaves)[i].array->Add(writer_, StoredElements(buffer, (*leaves)[i].stored, converted_));
-      if (first.ok()) first = std::move(status);  // the other leaves have their rows
+      if (first.ok()) first = std::move(status);  // An error does not keep the other leaves from getting their rows.
     }
     return first;
   }
 
-  // Rows of several devices have an axis, or places in the whole value.
+  // Returns the index along the axis of devices, if there is one. Rows of several devices need such an axis, unless
+  // each is a shard with a position in the whole value.
   Result<std::optional<int64_t>> DeviceAxis(const Record& record) CALLOUT_REQUIRES(mutex_) {
     const int32_t device = record.device_ordinal;
     if (!options_.devices.empty()) {
       const auto it = std::find(options_.devices.begin(), options_.devices.end(), device);
       if (it == options_.devices.end()) {
-        return InvalidArgument("device " + std::to_string(device) + " is none of `devices`");
+        return InvalidArgument(Cat("device ", device, " is none of `devices`"));
       }
       return std::optional<int64_t>(it - options_.devices.begin());
     }
     if (!record.offsets.empty()) return std::optional<int64_t>();
     if (device_ && *device_ != device) {
-      return InvalidArgument("rows of device " + std::to_string(*device_) + " and of device " + std::to_string(device) +
-                             " would mix: name the `devices`");
+      return InvalidArgument(
+          Cat("rows of device ", *device_, " and of device ", device, " would mix: name the `devices`"));
     }
     device_ = device;
     return std::optional<int64_t>();
@@ -232,7 +235,7 @@ class ZarrSink final : public WritingSink {
     }
     if (status.ok()) return ZarrLeaf{array.get(), stored};
     if (array == nullptr) arrays_.erase(name);
-    return Status(status.code(), "'" + name + "': " + std::string(status.message()));
+    return status.WithMessage("'" + name + "': " + std::string(status.message()));
   }
 
   Result<std::unique_ptr<ZarrArrayFile>> OpenArray(const std::string& name, ZarrArray wanted) CALLOUT_REQUIRES(mutex_) {
@@ -263,7 +266,7 @@ class ZarrSink final : public WritingSink {
     for (const auto& [name, array] : arrays_) {
       Status written = array->Write(sync);
       if (status.ok() && !written.ok()) {
-        status = {written.code(), "cannot write to '" + path_ + "': " + std::string(written.message())};
+        status = written.WithMessage("cannot write to '" + path_ + "': " + std::string(written.message()));
       }
     }
     return status;
@@ -273,11 +276,11 @@ class ZarrSink final : public WritingSink {
   const ZarrOptions options_;
   const int forks_;
 
-  Mutex mutex_;                               // the thread that closes is another one than that which delivers
-  int lock_ CALLOUT_GUARDED_BY(mutex_) = -1;  // on the group's zarr.json
+  Mutex mutex_;                               // Close and Deliver run on different threads.
+  int lock_ CALLOUT_GUARDED_BY(mutex_) = -1;  // The lock on the group's zarr.json.
   int64_t synced_ns_ CALLOUT_GUARDED_BY(mutex_);
   std::optional<int32_t> device_ CALLOUT_GUARDED_BY(mutex_);
-  std::map<std::string, std::unique_ptr<ZarrArrayFile>> arrays_ CALLOUT_GUARDED_BY(mutex_);  // by name
+  std::map<std::string, std::unique_ptr<ZarrArrayFile>> arrays_ CALLOUT_GUARDED_BY(mutex_);  // By name.
   RecordCache<Leaves> leaves_ CALLOUT_GUARDED_BY(mutex_);
   std::vector<int64_t> writer_ CALLOUT_GUARDED_BY(mutex_);
   std::string converted_ CALLOUT_GUARDED_BY(mutex_);

@@ -15,28 +15,23 @@
 #include "sinks/inspectors/located_nans.h"
 #include "sinks/inspectors/watch.h"
 #include "sinks/progress_bar.h"
+#include "sinks/sink_handle.h"
 #include "sinks/value_print.h"
 
 namespace callout::internal {
 namespace {
 
-// What a program says in the name "kind:payload". Its makers get any payload.
-struct ProgramKind {
-  std::string_view kind;
-  const char* description;
-  Result<std::shared_ptr<Callback>> (*make)(const std::string& label, std::string_view payload);
-};
-
 constexpr ProgramKind kProgramKinds[] = {
-    {kCheckKind, "check", &MakeCheckOf},
-    {kLocatedNansKind, "locate_nans", &MakeLocatedNansOf},
-    {kPrintKind, "id_print", &MakeValuePrint},
-    {kProgressBarKind, "progress bar", &MakeProgressBar},
-    {kProgressClockKind, "clock of progress bars", &MakeProgressClock},
-    {kWatchKind, "watch", &MakeWatchOf},
+    {kCheckKind, "check", kDescriptions<CheckPayload>, &MakeCheck},
+    {kLocatedNansKind, "locate_nans", kDescriptions<LocatedNansPayload>, &MakeLocatedNans},
+    {kPrintKind, "id_print", {}, &MakeValuePrint},
+    {kProgressBarKind, "progress bar", {}, &MakeProgressBar},
+    {kProgressClockKind, "clock of progress bars", {}, &MakeProgressClock},
+    {kSinkKind, "sink that is an argument", {}, &MakeSinkByHandle},
+    {kWatchKind, "watch", kDescriptions<WatchPayload>, &MakeWatch},
 };
 
-// What stands between "kind," and ':'.
+// Parses the text between "kind," and ':'.
 Result<SinkOptions::Given> ParseOptions(std::string_view text) {
   SinkOptions::Given options;
   while (!text.empty()) {
@@ -72,7 +67,8 @@ void RegisterForHosts(const std::string& kind, Makers::Maker maker) {
 const std::vector<const SinkKind*>& SinkKinds() {
 #define CALLOUT_ADDRESS(kind) &kind(),
   static const auto* const kinds = [] {
-    auto* const all = new std::vector<const SinkKind*>{CALLOUT_EACH_SINK_KIND(CALLOUT_ADDRESS)};  // leaked, as Makers
+    // Leaked: programs may be loaded until the process ends.
+    auto* const all = new std::vector<const SinkKind*>{CALLOUT_EACH_SINK_KIND(CALLOUT_ADDRESS)};
     std::sort(all->begin(), all->end(),
               [](const SinkKind* one, const SinkKind* other) { return std::string_view(one->name) < other->name; });
     return all;
@@ -136,6 +132,8 @@ void RegisterKinds() {
   }();
   (void)done;
 }
+
+std::span<const ProgramKind> ProgramKinds() { return kProgramKinds; }
 
 const char* ProgramKindOf(std::string_view name) {
   const size_t colon = name.find(':');

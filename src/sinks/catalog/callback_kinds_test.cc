@@ -139,7 +139,7 @@ TEST_F(CallbackKindsTest, EdgesOfHistogramsAscend) {
   EXPECT_THAT(made({{"edges", "0"}}), StatusIs(StatusCode::kInvalidArgument, "two or more"));
 }
 
-// The rows of docs/sinks.md are those of the kinds' options, word for word.
+// Compares the rows of docs/sinks.md with the kinds' options, word for word.
 TEST_F(CallbackKindsTest, DocumentationHasEveryOption) {
   std::ifstream file(CALLOUT_DOCS "/sinks.md");
   const std::string page(std::istreambuf_iterator<char>(file), {});

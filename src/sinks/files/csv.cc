@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/frame/buffer.h"
 #include "sinks/each_sink_kind.h"
 #include "sinks/files/file_sink.h"
@@ -100,11 +101,11 @@ std::string ColumnOf(const std::string& leaf) {
   return FieldCell(leaf).kind == Kind::kEmpty ? leaf : "value." + leaf;
 }
 
-// ".1.2" for element 5 of [2,3].
+// Returns ".1.2" for element 5 of [2,3].
 std::string IndexOf(const callout_buffer& buffer, int64_t element) {
   std::string index;
   for (uint32_t axis = buffer.rank; axis-- > 0; element /= buffer.dims[axis]) {
-    index.insert(0, "." + std::to_string(element % buffer.dims[axis]));
+    index.insert(0, Cat(".", element % buffer.dims[axis]));
   }
   return index;
 }
@@ -120,8 +121,8 @@ Status ForEachElement(const Record& record, const Visit& visit) {
     const int64_t count = ElementCount(buffer);
     const std::string column = ColumnOf(leaf);
     if (count > kMaxCsvElements) {
-      return InvalidArgument("'" + column + "' is " + ShapeString(buffer) + ": a CSV file takes arrays of at most " +
-                             std::to_string(kMaxCsvElements) + " elements, a column each");
+      return InvalidArgument(Cat("'", column, "' is ", ShapeString(buffer), ": a CSV file takes arrays of at most ",
+                                 kMaxCsvElements, " elements, a column each"));
     }
     for (int64_t k = 0; k < count; ++k) {
       CALLOUT_RETURN_IF_ERROR(visit(column + IndexOf(buffer, k), {Kind::kElements, i, k}));
@@ -130,7 +131,7 @@ Status ForEachElement(const Record& record, const Visit& visit) {
   return OkStatus();
 }
 
-// Neighbours that are neighbours in their leaf, too, as one.
+// Merges adjacent cells that hold adjacent elements of one leaf.
 std::vector<CsvCells> Joined(const std::vector<CsvCells>& cells) {
   std::vector<CsvCells> joined;
   for (const CsvCells& cell : cells) {
@@ -229,7 +230,7 @@ Status ReadHeader(int fd, uint64_t size, const std::vector<std::string>& wanted,
   return OkStatus();
 }
 
-// So that records without a step of their own go on behind the last one.
+// Makes records without a step of their own continue after the last step in the file.
 void ReadSteps(int fd, uint64_t size, const std::vector<std::string>& columns, StepCounter& steps) {
   const auto name = static_cast<size_t>(std::find(columns.begin(), columns.end(), "name") - columns.begin());
   const auto step = static_cast<size_t>(std::find(columns.begin(), columns.end(), "step") - columns.begin());
@@ -263,9 +264,9 @@ void AppendInteger(int64_t value, std::string& out) {
   out.append(digits, std::to_chars(digits, digits + sizeof(digits), value).ptr);
 }
 
-/// A line a record, with the columns of the file's first line (RFC 4180): those that were chosen, of which leaves may
-/// be some; else those of a file that is appended to, else "name", "step", "device", "time" and the leaves of the first
-/// record. docs/sinks.md has the rules.
+/// Writes one line for each record (RFC 4180), with the columns of the file's first line. These are the columns that
+/// the user chose, which may omit leaves; or else those of the appended file; or else "name", "step", "device", "time"
+/// and the leaves of the first record. docs/sinks.md has the rules.
 class CsvSink final : public FileSink {
  public:
   CsvSink(std::string label, std::unique_ptr<FileOutput> file, CsvContents contents, bool chosen)

@@ -13,8 +13,10 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/base/file_io.h"
 #include "core/base/log.h"
+#include "core/base/platform.h"
 #include "core/base/ticks.h"
 #include "sinks/files/open_files.h"
 
@@ -39,15 +41,15 @@ Result<uint64_t> EndOfLines(int fd, uint64_t size) {
     if (newline != std::string::npos) return begin + newline + 1;
     end = begin;
   }
-  // Not a record that was begun, but a file of another kind.
-  if (size > kMaxTornLine) return InvalidArgument("it has " + std::to_string(size) + " bytes and no line");
+  // A long file without a line is of another kind; a short one holds a torn record.
+  if (size > kMaxTornLine) return InvalidArgument(Cat("it has ", size, " bytes and no line"));
   return uint64_t{0};
 }
 
 namespace {
 
-constexpr size_t kWriteAt = 256 << 10;    // a batch larger than this is written in parts
-constexpr size_t kKeepBytes = 4U << 20U;  // of memory, between batches
+constexpr size_t kWriteAt = 256 << 10;    // A larger batch is written in parts.
+constexpr size_t kKeepBytes = 4U << 20U;  // The most memory that is kept between batches.
 
 std::string Absolute(const std::string& path) {
   std::error_code ignored;
@@ -87,8 +89,8 @@ std::string FileOutput::Cannot(const std::string& verb) const { return "cannot "
 
 std::string FileOutput::Lost(uint64_t records) {
   lost_ += records;
-  const std::string text = "; " + std::to_string(records) + " records are lost";
-  return lost_ == records ? text : text + ", " + std::to_string(lost_) + " in all";
+  const std::string text = Cat("; ", records, " records are lost");
+  return lost_ == records ? text : Cat(text, ", ", lost_, " in all");
 }
 
 Status FileOutput::Prepare(const FindEnd& find_end) {
@@ -115,12 +117,12 @@ Status FileOutput::CutTornRecord(const FindEnd& find_end, uint64_t size) {
   if (fd < 0) return {StatusCode::kPermissionDenied, Cannot("read the end of") + ": " + std::strerror(errno)};
   Result<uint64_t> end = find_end(fd, size);
   close(fd);
-  if (!end.ok()) return {end.status().code(), Cannot("append to") + ": " + std::string(end.status().message())};
+  if (!end.ok()) return end.status().WithMessage(Cannot("append to") + ": " + std::string(end.status().message()));
   bytes_ = *end;
   torn_ = size - *end;
   if (torn_ == 0) return OkStatus();
-  Log(LogLevel::kWarning, "'" + path_ + "' ends in a record that was not written whole: its " + std::to_string(torn_) +
-                              " bytes are cut off");
+  Log(LogLevel::kWarning,
+      Cat("'", path_, "' ends in a record that was not written whole: its ", torn_, " bytes are cut off"));
   return CutTorn();
 }
 
@@ -229,13 +231,13 @@ Status FileOutput::WriteRecords(std::span<const std::string_view> parts, const s
   const size_t whole = lost == ends.begin() ? 0 : *(lost - 1);
   bytes_ += whole;
   torn_ = is_regular_ ? written - whole : 0;
-  (void)CutTorn();  // tried again before the next write
+  (void)CutTorn();  // If this fails, the next write tries again.
   std::string message = Cannot("write to") + ": " + why;
   if (are_counted) message += Lost(static_cast<uint64_t>(ends.end() - lost));
   return InternalError(std::move(message));
 }
 
-// Counted from where the file ends now: others may have emptied it.
+// Cuts relative to the current end of the file, because another process may have truncated it.
 Status FileOutput::CutTorn() {
   if (torn_ == 0) return OkStatus();
   struct stat now;
@@ -254,7 +256,7 @@ Status FileOutput::SyncIfDue(bool at_end) {
   if (!at_end && static_cast<double>(now - synced_ns_) * 1e-9 < options_.fsync_seconds) return OkStatus();
   synced_ns_ = now;
   is_dirty_ = false;
-  if (fdatasync(fd_) == 0) return OkStatus();
+  if (SyncBytes(fd_)) return OkStatus();
   return InternalError(Cannot("sync") + ": " + std::strerror(errno));
 }
 
@@ -262,8 +264,8 @@ Status FileOutput::Rotate() {
   Status status = SyncIfDue(/*at_end=*/true);
   Result<LockedFile> next = RotateFile(absolute_path_, options_.keep, Cannot("rotate"));
   if (!next.ok()) {
-    rotate_at_ = bytes_ + options_.rotate_bytes;  // goes on in the same file
-    return {next.status().code(), std::string(next.status().message())};
+    rotate_at_ = bytes_ + options_.rotate_bytes;  // Continues in the same file.
+    return next.status();
   }
   CloseLocked(fd_);
   fd_ = next->fd;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole records on their way to a file that nobody else writes. What is in the file are whole records, whatever ends
-// the process or fails: a record that is not written whole is cut off again.
+// Whole records on their way to a file that nobody else writes. The file holds whole records only, even if the process
+// ends or a write fails: a record that was written in part is cut off.
 #pragma once
 
 #include <cstddef>
@@ -19,53 +19,54 @@
 
 namespace callout::internal {
 
-/// The end of the last of them in the `size` bytes of a file that is open for reading. Errors: Internal, with errno's
-/// text; InvalidArgument for a file of another kind.
+/// Returns where the last whole record ends in the first `size` bytes of a file that is open for reading. Errors:
+/// Internal, with errno's text; InvalidArgument for a file of another kind.
 using FindEnd = std::function<Result<uint64_t>(int fd, uint64_t size)>;
 
-/// Records are lines.
+/// FindEnd for records that are lines.
 Result<uint64_t> EndOfLines(int fd, uint64_t size);
 
-/// Records have a length and checksums, see sinks/tf_record.h.
+/// FindEnd for records with a length and checksums; see sinks/tf_record.h.
 Result<uint64_t> EndOfTfRecords(int fd, uint64_t size);
 
 struct FileOptions {
   static constexpr double kNever = -1;
   static constexpr int kAll = -1;
 
-  /// Keep what the file holds, but for a record at its end that was not written whole, and go on behind it.
+  /// Append to the contents of the file, without a torn record at its end.
   bool append = false;
-  /// Seconds between two fsyncs, which are done at the end of a batch; 0: at the end of each; kNever.
+  /// The least time between two fsyncs, in seconds. They happen at the end of a batch. 0: one after each batch. kNever:
+  /// none.
   double fsync_seconds = kNever;
-  /// A file that has a record, and would be larger with the next one, becomes PATH.1, and PATH.1 becomes PATH.2, ...
-  /// 0: never. Only for regular files.
+  /// The size that a file may have. When the next record would make the file larger, it becomes PATH.1, PATH.1 becomes
+  /// PATH.2, and so on. 0: no limit. Only for regular files.
   uint64_t rotate_bytes = 0;
-  /// So many of PATH.1, PATH.2, ..., 1 at least; the oldest is deleted. kAll.
+  /// The number of renamed files PATH.1, PATH.2, ... that are kept, at least 1; the oldest is deleted. kAll: no limit.
   int keep = kAll;
 };
 
-/// Thread-safe. Nothing is written, nor unlocked, in a forked child.
+/// Thread-safe. A forked child neither writes nor unlocks anything.
 class FileOutput {
  public:
-  /// Creates the file at `path` if it is missing, and locks it (flock) against other processes and sinks. `what` is
-  /// what is written, for errors. Errors: NotFound, PermissionDenied; AlreadyExists with who writes the file;
-  /// InvalidArgument for options that it cannot have.
+  /// Creates the file at `path` if it is missing, and locks it (flock) against other processes and sinks. `what` names
+  /// the contents in errors. Errors: NotFound; PermissionDenied; AlreadyExists, with the writer of the file;
+  /// InvalidArgument for options that the file cannot have.
   static Result<std::unique_ptr<FileOutput>> Open(const std::string& path, const FileOptions& options,
                                                   const std::string& what, const FindEnd& find_end = &EndOfLines);
-  /// Logs what Close returns.
+  /// Closes the file, and logs an error.
   ~FileOutput();
   FileOutput(const FileOutput&) = delete;
   FileOutput& operator=(const FileOutput&) = delete;
 
-  /// The path as it was given.
+  /// The path as the caller gave it.
   const std::string& path() const { return path_; }
-  /// Whether the file has no record, and no header either.
+  /// Returns whether the file has neither a record nor a header.
   bool empty() const;
-  /// What stands in front of the first record of this file, if it is empty, and of each that follows.
+  /// Sets the header, which precedes the first record of this file, if it is empty, and of each file after a rotation.
   void SetHeader(std::string header);
 
-  /// `append(std::string&)` appends a whole record, or returns why it does not. Written at once when there is much. It
-  /// counts as so many `records` where it is lost. Errors: those of Flush; FailedPrecondition after Close.
+  /// Adds a record. `append(std::string&)` appends a whole record, or returns an error. Large amounts are written at
+  /// once. If the record is lost, it counts as `records`. Errors: those of Flush; FailedPrecondition after Close.
   template <typename Append>
   Status Add(Append&& append, size_t records = 1) {
     if (IsInChild()) return NotOpen();
@@ -79,14 +80,16 @@ class FileOutput {
     return EndRecord(begin, records);
   }
 
-  /// A whole record, or so many, from several places. Much is written at once, and not copied. Errors: as Add.
+  /// Adds one record, or `records` of them, from several pieces of memory. Large amounts are written at once, without a
+  /// copy. Errors: those of Add.
   Status AddParts(std::span<const std::string_view> parts, size_t records);
 
-  /// Writes what was added, and the header. Error: Internal, with the path, errno's text and the number of records that
-  /// are lost: they are not tried again, but those that follow are.
+  /// Writes the added records, and the header. Error: Internal, with the path, errno's text and the number of lost
+  /// records. Lost records are not retried; later records are written.
   Status Flush();
 
-  /// Writes what was added, and lets go of the file. The first error of that; again is no error.
+  /// Writes the added records, and closes and unlocks the file. Returns the first error of that. Calling Close again
+  /// does nothing.
   Status Close();
 
  private:
@@ -94,7 +97,7 @@ class FileOutput {
 
   Status Prepare(const FindEnd& find_end);
   Status CutTornRecord(const FindEnd& find_end, uint64_t size) CALLOUT_REQUIRES(mutex_);
-  /// Asked before `mutex_` is taken, which another thread may have held when the process forked.
+  /// Must be called before taking `mutex_`, which another thread may have held during the fork.
   bool IsInChild() const;
   bool IsOpen() const CALLOUT_REQUIRES(mutex_);
   Status NotOpen() const;
@@ -119,15 +122,15 @@ class FileOutput {
   mutable Mutex mutex_;
   int fd_ CALLOUT_GUARDED_BY(mutex_) = -1;
   bool is_regular_ CALLOUT_GUARDED_BY(mutex_) = false;
-  uint64_t bytes_ CALLOUT_GUARDED_BY(mutex_) = 0;  ///< In the file.
-  uint64_t torn_ CALLOUT_GUARDED_BY(mutex_) = 0;   ///< Behind them, still to be cut off.
+  uint64_t bytes_ CALLOUT_GUARDED_BY(mutex_) = 0;  ///< Bytes of whole records in the file.
+  uint64_t torn_ CALLOUT_GUARDED_BY(mutex_) = 0;   ///< Bytes after the last whole record, still to be cut off.
   uint64_t rotate_at_ CALLOUT_GUARDED_BY(mutex_);
-  uint64_t lost_ CALLOUT_GUARDED_BY(mutex_) = 0;      ///< Records, since it was opened.
-  bool is_dirty_ CALLOUT_GUARDED_BY(mutex_) = false;  ///< Since the last fsync.
+  uint64_t lost_ CALLOUT_GUARDED_BY(mutex_) = 0;      ///< The number of lost records since the file was opened.
+  bool is_dirty_ CALLOUT_GUARDED_BY(mutex_) = false;  ///< The file was written since the last fsync.
   int64_t synced_ns_ CALLOUT_GUARDED_BY(mutex_) = 0;
   std::string header_ CALLOUT_GUARDED_BY(mutex_);
   std::string pending_ CALLOUT_GUARDED_BY(mutex_);
-  std::vector<size_t> ends_ CALLOUT_GUARDED_BY(mutex_);  ///< Of each of the records in `pending_`.
+  std::vector<size_t> ends_ CALLOUT_GUARDED_BY(mutex_);  ///< The end of each record in `pending_`.
 };
 
 }  // namespace callout::internal

@@ -59,7 +59,7 @@ class FileOutputTest : public ::testing::Test {
   std::filesystem::path path_;
 };
 
-// A process that runs `body` and then waits to be killed or let go.
+// A process that runs `body`, and then waits until it is killed or released.
 class Child {
  public:
   explicit Child(const std::function<void()>& body) {
@@ -71,7 +71,7 @@ class Child {
       body();
       char byte = 'r';
       (void)!write(ready_[1], &byte, 1);
-      (void)!read(end_[0], &byte, 1);  // returns when the parent, and nobody else, has let go
+      (void)!read(end_[0], &byte, 1);  // Returns when the parent, and nobody else, has closed the pipe.
       _exit(0);
     }
     char byte;
@@ -149,7 +149,7 @@ TEST_F(FileOutputTest, AForkedChildOfAKilledProcessDoesNotKeepTheFile) {
   Child child([&] {
     (void)Open().release();
     char byte = 'f';
-    if (fork() == 0) {  // outlives its parent, until the test is done
+    if (fork() == 0) {  // This process outlives its parent, until the test ends.
       close(alive[1]);
       (void)!write(forked[1], &byte, 1);
       (void)!read(alive[0], &byte, 1);
@@ -170,7 +170,7 @@ TEST_F(FileOutputTest, AForkedChildWritesNothing) {
     const bool refused = Add(*file, "child\n").code() == StatusCode::kFailedPrecondition;
     const bool flushed = file->Flush().ok();
     file.reset();
-    if (!refused || !flushed) _exit(1);  // the test then waits for a byte that does not come, and gets an end
+    if (!refused || !flushed) _exit(1);  // The test then waits for a byte, and gets the end of the pipe instead.
   });
   EXPECT_EQ(Contents(), "");
   EXPECT_THAT(file->Flush(), IsOk());

@@ -23,7 +23,7 @@ void RecordClock::Append(uint64_t ticks, std::string& out) {
   constexpr size_t kDigits = 6;
   const int64_t microseconds = std::llround(SecondsAt(ticks) * static_cast<double>(kMicroseconds));
   char text[32];
-  // One in front, which becomes the point, keeps the zeros.
+  // Adds a leading 1, which keeps the zeros and is then replaced by the point.
   char* const point = std::to_chars(text, text + sizeof(text), microseconds / kMicroseconds).ptr;
   std::to_chars(point, text + sizeof(text), kMicroseconds + microseconds % kMicroseconds);
   *point = '.';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sinks that write a file share: the time of day at which records were taken, what a sink found out about the
-// records of a tap, their options, and their place among the open files.
+// What all sinks that write files share: the wall-clock times of records, a cache of what a sink has found out about a
+// tap's records, options, and the base classes of sinks that can be closed.
 #pragma once
 
 #include <algorithm>
@@ -19,42 +19,42 @@
 
 namespace callout::internal {
 
-/// Reads the clock once a second, and counts ticks from there: records of one thread have times in their order. Not
-/// thread-safe: a sink's own.
+/// Converts ticks to wall-clock times. Reads the clock at most once a second and counts ticks in between, so that
+/// records of one thread have times in their order. Not thread-safe: each sink has its own.
 class RecordClock {
  public:
-  /// Seconds since 1970.
+  /// Returns seconds since 1970.
   double SecondsAt(uint64_t ticks) {
     if (anchor_ticks_ == 0 || (ticks > anchor_ticks_ && ticks - anchor_ticks_ > second_ticks_)) Read();
     double seconds = anchor_seconds_ + static_cast<double>(static_cast<int64_t>(ticks - anchor_ticks_)) * tick_seconds_;
-    if (ticks >= last_ticks_) {  // a clock that was read again, or set, does not turn the order around
+    if (ticks >= last_ticks_) {  // Times stay in order even if the clock is set back.
       seconds = std::max(seconds, last_seconds_);
       last_ticks_ = ticks;
       last_seconds_ = seconds;
     }
     return seconds;
   }
-  /// Appends them with six digits behind the point.
+  /// Appends the seconds with six digits after the point.
   void Append(uint64_t ticks, std::string& out);
 
  private:
   void Read();
 
   uint64_t anchor_ticks_ = 0;
-  uint64_t second_ticks_ = 0;  ///< Ticks of a second.
+  uint64_t second_ticks_ = 0;  ///< The number of ticks in a second.
   double tick_seconds_ = 0;
   double anchor_seconds_ = 0;
   uint64_t last_ticks_ = 0;
   double last_seconds_ = 0;
 };
 
-// What a sink found out about the records of a tap: those of one place in a program are all alike.
-
-/// By the name, and by the leaves with their types and shapes. Not thread-safe: a sink's own.
+/// Caches what a sink has found out about the records of a tap, by name and by the leaves with their types and shapes:
+/// all records of one site are alike. Not thread-safe: each sink has its own.
 template <typename T>
 class RecordCache {
  public:
-  /// What is known of the record's place, if its number is; null else. Borrowed: as of Find.
+  /// Returns the entry for the record's site, or null if the site is unknown or has no number. Borrowed: valid until
+  /// the next Find.
   const T* FindKnown(const Record& record) const {
     const uint64_t id = record.site->id;
     for (const Entry& entry : entries_) {
@@ -62,7 +62,7 @@ class RecordCache {
     }
     return nullptr;
   }
-  /// What `make` returned for a record like this one, an error not being kept. Borrowed: valid until the next call.
+  /// Returns what `make` returned for an equal record. Errors are not cached. Borrowed: valid until the next call.
   template <typename Make>
   Result<const T*> Find(const Record& record, const Make& make) {
     const uint64_t id = record.site->id;
@@ -70,7 +70,7 @@ class RecordCache {
     for (Entry& entry : entries_) {
       if (entry.site.label == record.site->label && entry.site.leaf_names == record.site->leaf_names &&
           HasShapes(entry, record)) {
-        entry.site.id = id;  // another executable has the same tap, or a site without a number of its own
+        entry.site.id = id;  // The tap runs in another executable, or its site has no number of its own.
         return &entry.value;
       }
     }
@@ -87,7 +87,7 @@ class RecordCache {
   }
 
  private:
-  static constexpr size_t kMaxEntries = 32;  // looked through one by one
+  static constexpr size_t kMaxEntries = 32;  // Entries are searched one by one.
   struct Entry {
     SiteInfo site;
     std::vector<int64_t> shapes;
@@ -112,8 +112,6 @@ class RecordCache {
   std::vector<Entry> entries_;
 };
 
-// What sinks that write a file share: their options, and their place among the open files.
-
 inline constexpr SinkOption kPathOption = {"path", OptionType::kPath, "needed", "the file, created if missing"};
 inline constexpr SinkOption kAppendOption = {"append", OptionType::kFlag, "false",
                                              "keep what the file holds, but for a torn record at its end"};
@@ -124,17 +122,18 @@ inline constexpr SinkOption kRotateOption = {"rotate_bytes", OptionType::kIntege
 inline constexpr SinkOption kKeepOption = {"keep", OptionType::kInteger,           "all", "how many renamed files stay",
                                            1,      std::numeric_limits<int>::max()};
 
-/// `fsync`, as FileOptions has it. InvalidArgument if it is none of the three.
+/// Returns the option `fsync` in the form of FileOptions. InvalidArgument for a value of another form.
 Result<double> FsyncSeconds(const SinkOptions& options);
 
-/// All of them. InvalidArgument if they do not go together.
+/// Returns all file options. InvalidArgument for a contradictory combination.
 Result<FileOptions> FileOptionsOf(const SinkOptions& options);
 
-/// A sink that can be told to write what it has got, and to let go of its files.
+/// A sink that writes files and can be closed.
 class WritingSink : public Sink {
  public:
   using Sink::Sink;
-  /// Further records are errors; again does nothing. Thread-safe.
+  /// Writes what the sink holds, and closes its files. Later records are errors; closing again does nothing.
+  /// Thread-safe.
   virtual Status Close() = 0;
 };
 
@@ -150,7 +149,7 @@ class FileSink : public WritingSink {
   Status Close() override { return file_->Close(); }
 
  protected:
-  /// Appends a whole record, or says why not.
+  /// Appends a whole record, or returns an error.
   virtual Status Format(const Record& record, std::string& bytes) = 0;
   FileOutput& file() { return *file_; }
   RecordClock& clock() { return clock_; }
@@ -160,8 +159,8 @@ class FileSink : public WritingSink {
   RecordClock clock_;
 };
 
-/// Writes what a sink that writes a file has got, and lets go of the file: further records are errors.
-/// InvalidArgument for any other callback. Thread-safe.
+/// Makes a file sink write what it holds, and close its file; later records are errors. InvalidArgument for any other
+/// callback. Thread-safe.
 CALLOUT_EXPORT Status CloseFile(Callback& sink);
 
 }  // namespace callout::internal

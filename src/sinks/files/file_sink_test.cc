@@ -25,7 +25,7 @@ TEST(RecordClockTest, KeepsTheOrderOfRecordsOverMinutes) {
   const uint64_t begin = Ticks();
   double before = clock.SecondsAt(begin);
   for (uint64_t i = 1; i < 100'000; ++i) {
-    const double now = clock.SecondsAt(begin + i * 2'000'000);  // a millisecond or so; all but the first to come
+    const double now = clock.SecondsAt(begin + i * 2'000'000);  // About a millisecond each, mostly in the future.
     ASSERT_GE(now, before);
     before = now;
   }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/cat.h"
 #include "core/encoding/json.h"
 #include "sinks/each_sink_kind.h"
 #include "sinks/files/file_sink.h"
@@ -16,11 +17,11 @@ namespace {
 
 const std::string kUnnamed = "value";
 
-/// Appends one JSON object a record to its file
-/// (a leaf with the name of one of these members is written as "value.<leaf>"):
+/// Appends one JSON object for each record to the file:
 ///   {"name": label, "device": 0, "run": 1, "seq": 7, "time": 1700000000.25, "value": 0.5}
-/// A value of several leaves has them as members ("loss": 0.5, ...) instead of "value"; "step" follows the name where
-/// the tap was told one. `fields` = false leaves out all but name, step and values.
+/// A value of several leaves has its leaves as members ("loss": 0.5, ...) in place of "value". A leaf that has the name
+/// of one of the record's own members is written as "value.<leaf>". "step" follows the name if the tap has a step.
+/// Without `fields`, only the name, the step and the values are written.
 class JsonLinesSink final : public FileSink {
  public:
   JsonLinesSink(std::string label, std::unique_ptr<FileOutput> file, bool fields)
@@ -49,20 +50,21 @@ class JsonLinesSink final : public FileSink {
     return OkStatus();
   }
 
-  // A leaf must not hide one of the record's own members, nor another leaf. Records are mostly like the one before.
+  // Names the members so that no leaf hides one of the record's own members or another leaf. Consecutive records mostly
+  // have the same leaves.
   void NameMembers(const std::vector<std::string>& leaves, bool has_step) {
     if (leaves == leaves_ && has_step == has_step_) return;
     std::set<std::string, std::less<>> taken = {"name", "device", "run", "seq", "time"};
     if (has_step) taken.insert("step");
     members_.assign(leaves.size(), "");
-    for (size_t i = 0; i < leaves.size(); ++i) {  // what may be called as it is
+    for (size_t i = 0; i < leaves.size(); ++i) {  // Leaves that keep their own names.
       const std::string& name = leaves[i].empty() ? kUnnamed : leaves[i];
       if (taken.insert(name).second) members_[i] = name;
     }
     for (size_t i = 0; i < leaves.size(); ++i) {
       if (!members_[i].empty()) continue;
       std::string name = kUnnamed + "." + (leaves[i].empty() ? kUnnamed : leaves[i]);
-      for (int n = 2; !taken.insert(name).second; ++n) name = kUnnamed + std::to_string(n) + "." + leaves[i];
+      for (int n = 2; !taken.insert(name).second; ++n) name = Cat(kUnnamed, n, ".", leaves[i]);
       members_[i] = std::move(name);
     }
     leaves_ = leaves;
@@ -76,7 +78,7 @@ class JsonLinesSink final : public FileSink {
   }
 
   const bool fields_;
-  std::vector<std::string> leaves_;  // that `members_` are called after
+  std::vector<std::string> leaves_;  // The leaves that `members_` belongs to.
   bool has_step_ = false;
   std::vector<std::string> members_;
 };

@@ -56,7 +56,7 @@ TEST_F(JsonLinesSinkTest, JsonLineHasAllFields) {
   EXPECT_EQ(line["run"].number, 5);
   EXPECT_EQ(line["seq"].number, 9);
   EXPECT_EQ(line["value"].number, 0.5);
-  EXPECT_GT(line["time"].number, 1.6e9);  // seconds since 1970
+  EXPECT_GT(line["time"].number, 1.6e9);  // Seconds since 1970.
 }
 
 TEST_F(JsonLinesSinkTest, JsonLineWithoutFieldsHasNameAndValueOnly) {
@@ -95,7 +95,7 @@ TEST_F(JsonLinesSinkTest, EachMemberOfALineIsThereOnce) {
   const auto lines = ReadJsonLines();
   ASSERT_EQ(lines.size(), sites.size());
   for (size_t i = 0; i < lines.size(); ++i) {
-    EXPECT_EQ(lines[i].members.size(), 5 + sites[i].size()) << Contents();  // a map: twice the same would be one
+    EXPECT_EQ(lines[i].members.size(), 5 + sites[i].size()) << Contents();  // The map would merge duplicates.
   }
   EXPECT_EQ(lines[0]["value.name"].number, 1) << "what may be called as it is";
   EXPECT_EQ(lines[0]["value2.name"].number, 0);
@@ -124,7 +124,7 @@ TEST_F(JsonLinesSinkTest, JsonLinesAreAppendedOrReplaced) {
   const auto write = [&](bool append, int32_t value) {
     const auto sink = JsonLines(append, false);
     EXPECT_THAT(Deliver(*sink, kSingle, {TestBuffer::Scalar(value)}), IsOk());
-    // Destruction writes what is left.
+    // The destructor writes the remaining records.
   };
   const auto values = [&] {
     std::vector<double> all;
@@ -158,7 +158,7 @@ TEST_F(JsonLinesSinkTest, FoldersOfTheFileAreMade) {
 TEST_F(JsonLinesSinkTest, FileThatCannotBeOpenedIsNamed) {
   EXPECT_THAT(Open("/dev/null/folder/file"),
               StatusIs(StatusCode::kNotFound, "cannot open '/dev/null/folder/file' for JSON lines: Not a directory"));
-  if (geteuid() == 0) return;  // root may write anywhere
+  if (geteuid() == 0) return;  // root may write anywhere.
   std::ofstream(path_).close();
   std::filesystem::permissions(path_, std::filesystem::perms::none);
   EXPECT_THAT(Open(path_), StatusIs(StatusCode::kPermissionDenied, path_.string()));

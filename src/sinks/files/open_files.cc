@@ -4,18 +4,17 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/file.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
+#include "core/base/cat.h"
 #include "core/base/log.h"
+#include "core/base/platform.h"
 
 namespace callout::internal {
 namespace {
@@ -45,29 +44,28 @@ Status TakeLock(int fd, const struct stat& file, const std::string& cannot, bool
   }
   OpenFiles::Get().Remove(fd);
   const std::optional<pid_t> holder = FindLockHolder(file);
-  return AlreadyExists(cannot + ": " + (holder ? "process " + std::to_string(*holder) : "another process") +
-                       " is writing it");
+  return AlreadyExists(cannot + ": " + (holder ? Cat("process ", *holder) : "another process") + " is writing it");
 }
 
-// Opens the file as open(2) does, and makes the folders that it is to be in.
+// Opens the file as open(2) does, and creates the folders of its path.
 int OpenInFolder(const std::string& path, int flags) {
   if (const int fd = open(path.c_str(), flags, kMode); fd >= 0 || errno != ENOENT) return fd;
-  std::error_code error;  // the second open says what is wrong
+  std::error_code error;  // The second open reports the error.
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   return open(path.c_str(), flags, kMode);
 }
 
-// False if `path` is not the file of `fd` any more: whoever had its lock has put another one there.
+// Returns false if `path` no longer is the file of `fd`: the previous owner of the lock has replaced it.
 bool IsAt(const std::string& path, const struct stat& file) {
   struct stat now;
   return stat(path.c_str(), &now) == 0 && now.st_dev == file.st_dev && now.st_ino == file.st_ino;
 }
 
-std::string Rotated(const std::string& path, int number) { return path + "." + std::to_string(number); }
+std::string Rotated(const std::string& path, int number) { return Cat(path, ".", number); }
 
 bool Exists(const std::string& path) { return faccessat(AT_FDCWD, path.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0; }
 
-// Moves PATH.1 to PATH.2 and so on.
+// Renames PATH.1 to PATH.2, and so on.
 bool ShiftRotated(const std::string& path, int keep) {
   int last = 0;
   while (Exists(Rotated(path, last + 1))) ++last;
@@ -80,10 +78,10 @@ bool ShiftRotated(const std::string& path, int keep) {
   return true;
 }
 
-// `path` and `other` change places; on a file system that cannot, `other` is deleted and `path` takes its name.
+// Exchanges `path` and `other`. On a file system that cannot, deletes `other` and moves `path` to its name.
 bool Exchange(const std::string& other, const std::string& path) {
-  if (renameat2(AT_FDCWD, other.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) return true;
-  if (errno == ENOENT) return std::rename(other.c_str(), path.c_str()) == 0;  // somebody deleted `path`
+  if (ExchangeFiles(other.c_str(), path.c_str())) return true;
+  if (errno == ENOENT) return std::rename(other.c_str(), path.c_str()) == 0;  // Somebody deleted `path`.
   return false;
 }
 
@@ -132,7 +130,7 @@ void RemoveRotated(const std::string& path) {
 }
 
 OpenFiles& OpenFiles::Get() {
-  static OpenFiles* const files = new OpenFiles;  // leaked: sinks may live until the process ends
+  static OpenFiles* const files = new OpenFiles;  // Leaked: sinks may live until the process ends.
   return *files;
 }
 
@@ -173,23 +171,6 @@ void OpenFiles::AfterForkInChild() {
 bool IsWrittenHere(const std::string& path) {
   struct stat file;
   return stat(path.c_str(), &file) == 0 && OpenFiles::Get().Has(file);
-}
-
-// Lines such as "3: FLOCK  ADVISORY  WRITE 4242 fe:00:1337 0 EOF".
-std::optional<pid_t> FindLockHolder(const struct stat& file) {
-  char wanted[64];
-  std::snprintf(wanted, sizeof(wanted), "%02x:%02x:%lu", major(file.st_dev), minor(file.st_dev),
-                static_cast<unsigned long>(file.st_ino));
-  std::ifstream locks("/proc/locks");
-  for (std::string line; std::getline(locks, line);) {
-    std::istringstream fields(line);
-    std::string number, kind, mode, access, where;
-    pid_t pid = 0;
-    if (fields >> number >> kind >> mode >> access >> pid >> where && kind == "FLOCK" && where == wanted && pid > 0) {
-      return pid;
-    }
-  }
-  return std::nullopt;
 }
 
 }  // namespace callout::internal

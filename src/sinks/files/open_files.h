@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files that sinks of this process write, each by one of them.
-// LockedFile is the descriptor of a file that this process alone writes.
+// The registry of the files that sinks of this process write, each by one sink, and locked files (LockedFile), which
+// this process alone writes.
 #pragma once
 
 #include <sys/stat.h>
@@ -19,41 +19,43 @@ namespace callout::internal {
 
 struct LockedFile {
   int fd = -1;
-  bool is_regular = false;  ///< Others are not locked.
+  bool is_regular = false;  ///< Only regular files are locked.
   uint64_t size = 0;
 };
 
-/// Opens `path` for appending, creates it if it is missing (`must_be_new`: or fails), and takes its lock. `cannot`
-/// begins the errors: "cannot open". `shared`: with other processes that take it so. Errors: NotFound,
-/// PermissionDenied; AlreadyExists with who has the lock; Cancelled if a signal came while a pipe was waiting for its
-/// reader. Blocks until a pipe has one.
+/// Opens `path` for appending, creates it if it is missing, and locks it. `must_be_new`: fails if the file exists.
+/// `cannot` begins the errors: "cannot open". `shared`: other processes may hold the lock in the same mode. Errors:
+/// NotFound; PermissionDenied; AlreadyExists, with the owner of the lock; Cancelled if a signal came while a pipe was
+/// waiting for its reader. Blocks until a pipe has a reader.
 Result<LockedFile> OpenLocked(const std::string& path, const std::string& cannot, bool must_be_new = false,
                               bool shared = false);
 
-/// Lets go of the lock, of which a process's child may have a copy, and closes the file. -1 is nothing.
+/// Releases the lock, even if a child of the process has a copy of the descriptor, and closes the file. -1 does
+/// nothing.
 void CloseLocked(int fd);
 
-/// Puts a new, empty and locked file in the place of `path`, which becomes PATH.1, and PATH.1 PATH.2, ... At least one
-/// and at most `keep` of those stay (< 0: all). There is no moment without a locked file at `path`, where the file
-/// system can exchange two files.
+/// Replaces `path` by a new, empty and locked file. The old file becomes PATH.1, PATH.1 becomes PATH.2, and so on; at
+/// least one and at most `keep` of them remain (< 0: all). Where the file system can exchange two files, there is a
+/// locked file at `path` at all times.
 Result<LockedFile> RotateFile(const std::string& path, int keep, const std::string& cannot);
 
-/// Deletes PATH.1, PATH.2, ... up to the first that is missing.
+/// Deletes PATH.1, PATH.2, ... up to the first one that is missing.
 void RemoveRotated(const std::string& path);
 
-/// A forked child closes its copies of the descriptors: a lock lasts as long as the last of them, and the child may
-/// outlive its parent. Thread-safe.
+/// The descriptors of all files that sinks of this process write. A forked child closes its copies: a lock lasts as
+/// long as its last descriptor, and the child may outlive its parent. Thread-safe.
 class OpenFiles {
  public:
-  /// The process's files; never destroyed.
+  /// Returns the registry of the process, which is never destroyed.
   static OpenFiles& Get();
 
-  /// False if another descriptor of this process is there for the same file.
+  /// Returns false if this process has another descriptor for the same file.
   bool TryAdd(int fd, const struct stat& file);
   void Remove(int fd);
   bool Has(const struct stat& file) const;
-  /// How many forks are between this process and the first one: what was opened at another number is not open here.
-  int forks() const { return forks_.load(std::memory_order_relaxed); }  // changed while a child has one thread
+  /// Returns the number of forks between the first process and this one. A file that was opened at another number is
+  /// not open in this process. Relaxed: the number changes only in a new child, which has one thread.
+  int forks() const { return forks_.load(std::memory_order_relaxed); }
 
  private:
   struct Entry {
@@ -73,10 +75,7 @@ class OpenFiles {
   std::atomic<int> forks_{0};
 };
 
-/// Whether a sink of this process writes the file at `path`. Thread-safe.
+/// Returns whether a sink of this process writes the file at `path`. Thread-safe.
 CALLOUT_EXPORT bool IsWrittenHere(const std::string& path);
-
-/// The process that holds the flock on a file, where the system tells. Thread-safe.
-std::optional<pid_t> FindLockHolder(const struct stat& file);
 
 }  // namespace callout::internal

@@ -36,7 +36,7 @@ bool ReadAt(int fd, uint64_t offset, size_t size, std::string& bytes) {
   return pread(fd, bytes.data(), size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
 }
 
-// Of the record at `offset`, or 0 if there is no whole one.
+// Returns the size of the record at `offset`, or 0 if no whole record is there.
 uint64_t RecordBytes(int fd, uint64_t offset, uint64_t size, std::string& bytes) {
   if (size - offset < kHeaderBytes || !ReadAt(fd, offset, kHeaderBytes, bytes)) return 0;
   const auto length = Load<uint64_t>(bytes.data());

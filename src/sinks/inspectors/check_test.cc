@@ -23,7 +23,7 @@ using ::testing::IsEmpty;
 class CheckTest : public LiveCountTest {
  protected:
   static std::shared_ptr<Callback> Make(const std::string& payload) {
-    auto check = MakeCheckOf("check", payload);
+    auto check = MakeCheck("check", payload);
     EXPECT_THAT(check, IsOk());
     return std::move(check).value();
   }
@@ -116,7 +116,7 @@ TEST_F(CheckTest, AScalarPredicateShowsWholeValues) {
               StatusIs(StatusCode::kInternal, "check failed: [7 8] (device 0)"));
 }
 
-// A batch of 3 in one of 2; the first value has the inner one only.
+// The predicate has a batch of 3 in a batch of 2; the first value has the inner batch only.
 TEST_F(CheckTest, LanesOfValuesAreThoseOfThePredicate) {
   const auto check = Make("1;raise;;2;3,2e,3;{a} {b} {lane}");
   std::vector<uint8_t> predicate(12);
@@ -146,7 +146,7 @@ TEST_F(CheckTest, PlacesInShardsAreThoseOfTheWhole) {
   EXPECT_THAT(
       Look(*check, {Bools({4}, {0, 1, 0, 0}), TestBuffer::Of<float>({4}, {1, 2, 3, 4})}, {.offsets = elsewhere}),
       StatusIs(StatusCode::kInternal, "check failed: {value} (index [11], device 0)"));
-  // A hostile program's: their difference is no number.
+  // A hostile program may send offsets whose difference overflows.
   const std::vector<int64_t> far = {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
   EXPECT_THAT(Look(*check, {Bools({4}, {0, 1, 0, 0}), TestBuffer::Of<float>({4}, {1, 2, 3, 4})}, {.offsets = far}),
               StatusIs(StatusCode::kInternal, "check failed: {value} (index [9223372036854775807], device 0)"));

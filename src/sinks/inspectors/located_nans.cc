@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "callout/dtype.h"
+#include "core/base/cat.h"
 #include "core/base/fork_mutex.h"
 #include "core/base/log.h"
 #include "core/frame/buffer.h"
-#include "sinks/inspectors/located_nans_payload.h"
 #include "sinks/inspectors/non_finite.h"
+#include "sinks/inspectors/run_findings.h"
 #include "sinks/text/formatted_array.h"
 
 namespace callout::internal {
@@ -22,43 +23,38 @@ namespace {
 
 constexpr size_t kInputsShown = 6;
 constexpr int64_t kElementsShown = 4;
-constexpr uint64_t kRunsReported = 10;       // each of them; then less and less often
-constexpr int64_t kLanesExamined = 1 << 20;  // at least, of lanes that no operand has all of
+constexpr uint64_t kRunsReported = 10;       // Each of the first 10 runs; later ones more and more rarely.
+constexpr int64_t kLanesExamined = 1 << 20;  // The least number of lanes that are examined if no operand has them all.
 
 std::atomic<LocatedNansReporter> g_reporter{nullptr};
 
-bool HasLanes(uint32_t mask, size_t extent) { return (mask >> extent & 1U) != 0; }
+constexpr std::string_view kLocateNans = "locate_nans";
 
-// One lane's part of an operand.
-struct Part {
-  callout_buffer buffer = {};
-  size_t lane_rank = 0;  // dimensions of the operand that are in front of it
-};
-
-// What a lane's operands are, and what is bad in them.
+// Describes a bad result and the inputs of its lane.
 struct Finding {
   std::vector<int64_t> lane;
   size_t result = 0;
   bool is_nan = false;
   bool from_infinite = false;
-  int64_t first = 0;  // the row-major place in the result's part
+  int64_t first = 0;  // The row-major index in the lane's part of the result.
 };
 
-// The lanes of the results that this device has, and what of the operands belongs to one. Over several devices operands
-// may be divided otherwise than results are: what of them is elsewhere cannot be looked at.
+// The lanes of the results on this device, and the parts of the operands that belong to each. In a program over several
+// devices, operands may be sharded otherwise than results; parts on other devices cannot be examined.
 class Lanes {
  public:
-  Lanes(const LocatedNansText& text, const Record& record) : text_(text), record_(record) {
-    axes_.assign(static_cast<size_t>(text.num_extents), Axis{});
-    size_t offset = 0;
-    for (size_t i = 0; i < text.lane_masks.size(); offset += record.buffers[i++].rank) {
-      const bool is_result = i >= text.num_live && i < text.num_live + text.operations.size();
+  Lanes(const LocatedNansPayload& payload, const std::vector<uint32_t>& masks, const Record& record)
+      : masks_(masks), record_(record) {
+    axes_.assign(static_cast<size_t>(payload.extents), Axis{});
+    size_t first = 0;
+    for (size_t i = 0; i < masks.size(); first += record.buffers[i++].rank) {
+      const bool is_result = i >= payload.num_live() && i < payload.num_live() + payload.operations.size();
       size_t axis = 0;
       for (size_t extent = 0; extent < axes_.size(); ++extent) {
-        if (!HasLanes(text.lane_masks[i], extent)) continue;
+        if (!HasExtent(masks[i], extent)) continue;
         const size_t at = axis++;
         if (axes_[extent].is_known && (axes_[extent].is_of_result || !is_result)) continue;
-        axes_[extent] = {record.buffers[i].dims[at], OffsetAt(offset + at), true, is_result};
+        axes_[extent] = {record.buffers[i].dims[at], Begin(record, first + at), true, is_result};
       }
     }
     for (const Axis& axis : axes_) {
@@ -66,89 +62,69 @@ class Lanes {
     }
   }
 
-  // Negative for more than a number can tell.
+  // Negative if the number of lanes overflows.
   int64_t count() const { return count_; }
 
-  // Operands with lanes of different extents, or without elements, can tell of more lanes than anybody can wait for.
+  // Limits the lanes that are examined: operands with different extents, or without elements, can describe more lanes
+  // than anybody can wait for.
   int64_t examined() const {
     int64_t held = 0;
     for (const callout_buffer& buffer : record_.buffers) held += ElementCount(buffer);
     return std::min(count_, std::max(kLanesExamined, held));
   }
 
+  // Returns the lane's indices in the whole value.
   std::vector<int64_t> At(int64_t flat) const {
     std::vector<int64_t> lane(axes_.size());
-    for (size_t i = lane.size(); i-- > 0; flat /= axes_[i].extent) lane[i] = flat % axes_[i].extent;
+    for (size_t i = lane.size(); i-- > 0; flat /= axes_[i].extent)
+      lane[i] = StepAfter(axes_[i].begin, flat % axes_[i].extent);
     return lane;
   }
 
-  // The numbers that a lane of this device has in the whole value.
-  std::vector<int64_t> NumbersOf(std::vector<int64_t> lane) const {
-    for (size_t i = 0; i < lane.size(); ++i) lane[i] = StepAfter(axes_[i].begin, lane[i]);
-    return lane;
-  }
+  // Returns the number of leading dimensions of an operand that select a lane.
+  size_t RankOf(size_t operand) const { return static_cast<size_t>(std::popcount(masks_[operand])); }
 
-  // Nothing if it is not on this device.
-  std::optional<Part> PartOf(size_t operand, const std::vector<int64_t>& lane) const {
-    Part part = {.buffer = record_.buffers[operand]};
-    size_t offset = 0;
-    for (size_t i = 0; i < operand; ++i) offset += record_.buffers[i].rank;
-    uint64_t flat = 0;
+  // Returns nothing if the part is on another device.
+  std::optional<callout_buffer> PartOf(size_t operand, const std::vector<int64_t>& lane) const {
+    std::vector<int64_t> indices;
     for (size_t extent = 0; extent < lane.size(); ++extent) {
-      if (!HasLanes(text_.lane_masks[operand], extent)) continue;
-      const auto here = static_cast<uint64_t>(part.buffer.dims[part.lane_rank]);
-      const uint64_t place = static_cast<uint64_t>(lane[extent]) + static_cast<uint64_t>(axes_[extent].begin) -
-                             static_cast<uint64_t>(OffsetAt(offset + part.lane_rank++));
-      if (place >= here) return std::nullopt;
-      flat = flat * here + place;
+      if (HasExtent(masks_[operand], extent)) indices.push_back(lane[extent]);
     }
-    part.buffer.dims += part.lane_rank;
-    part.buffer.rank -= static_cast<uint32_t>(part.lane_rank);
-    part.buffer.size_bytes = PackedBytes(static_cast<DType>(part.buffer.dtype), ElementCount(part.buffer));
-    part.buffer.data = static_cast<char*>(part.buffer.data) + flat * part.buffer.size_bytes;
-    return part;
+    return PartBehind(record_, operand, indices);
   }
 
  private:
   struct Axis {
     int64_t extent = 1;
-    int64_t begin = 0;  // in the whole value
+    int64_t begin = 0;  // In the whole value.
     bool is_known = false;
     bool is_of_result = false;
   };
-  int64_t OffsetAt(size_t axis) const { return axis < record_.offsets.size() ? record_.offsets[axis] : 0; }
 
-  const LocatedNansText& text_;
+  const std::vector<uint32_t>& masks_;
   const Record& record_;
   std::vector<Axis> axes_;
   int64_t count_ = 1;
 };
 
-class LocatedNans final : public Callback, public Inspector {
+class LocatedNans final : public Inspection {
  public:
-  LocatedNans(std::string label, LocatedNansText text) : Callback(std::move(label)), text_(std::move(text)) {}
+  LocatedNans(std::string label, LocatedNansPayload payload, std::vector<uint32_t> masks)
+      : Inspection(std::move(label), kLocateNans, std::move(masks)), payload_(std::move(payload)) {}
 
+  // Reports inside of the program, and so never needs the Python worker.
   Worker worker() const override { return Worker::kNative; }
-  Inspector* inspector() override { return this; }
-  Status Call(const callout_call& /*call*/) override {
-    return FailedPrecondition("locate_nans looks at taps; it cannot be called for a result");
-  }
-  Status CheckTap(size_t num_leaves) const override {
-    if (num_leaves == text_.lane_masks.size()) return OkStatus();
-    return InvalidArgument("callout: locate_nans of " + std::to_string(text_.lane_masks.size()) + " arrays got " +
-                           std::to_string(num_leaves));
-  }
-  Status Deliver(const Record& /*record*/) override { return OkStatus(); }
   Result<Send> Inspect(const Record& record) override;
   bool Passes(std::span<const callout_buffer> buffers) override {
-    return buffers.size() == text_.lane_masks.size() && AreGood(buffers);
+    return buffers.size() == lane_masks().size() && AreGood(buffers);
   }
 
  private:
-  size_t first_result() const { return text_.num_live; }
-  size_t first_input() const { return first_result() + text_.operations.size(); }
-  size_t first_step() const { return first_input() + text_.num_inputs; }
-  NonFiniteChecks checks() const { return {.nan = true, .infinite = text_.infinities}; }
+  size_t first_result() const { return payload_.num_live(); }
+  size_t first_input() const { return first_result() + payload_.operations.size(); }
+  size_t first_step() const { return first_input() + payload_.num_inputs(); }
+  NonFiniteChecks checks() const { return {.nan = true, .infinite = payload_.kinds == LocatedKinds::kBoth}; }
+  Lanes LanesOf(const Record& record) const { return {payload_, lane_masks(), record}; }
 
   bool AreGood(std::span<const callout_buffer> buffers) const;
   Status Validate(const Record& record) const;
@@ -159,7 +135,7 @@ class LocatedNans final : public Callback, public Inspector {
   std::string Describe(const Record& record, const Finding& finding) const;
   void DescribeInputs(const Lanes& lanes, const Finding& finding, const callout_buffer& result, std::string& out) const;
 
-  const LocatedNansText text_;
+  const LocatedNansPayload payload_;
   Mutex mutex_;
   std::optional<int64_t> last_run_ CALLOUT_GUARDED_BY(mutex_);
   uint64_t runs_ CALLOUT_GUARDED_BY(mutex_) = 0;
@@ -172,9 +148,9 @@ Result<Inspector::Send> LocatedNans::Inspect(const Record& record) {
   return Examine(record);
 }
 
-// Whether no result is bad, of as many arrays as the program said.
+// Returns true if no result is bad. Requires as many buffers as the payload describes.
 bool LocatedNans::AreGood(std::span<const callout_buffer> buffers) const {
-  for (size_t i = 0; i < text_.operations.size(); ++i) {
+  for (size_t i = 0; i < payload_.operations.size(); ++i) {
     if (CountNonFinite(buffers[first_result() + i], checks()).first >= 0) [[unlikely]]
       return false;
   }
@@ -182,26 +158,16 @@ bool LocatedNans::AreGood(std::span<const callout_buffer> buffers) const {
 }
 
 Status LocatedNans::Validate(const Record& record) const {
-  for (size_t i = 0; i < record.buffers.size(); ++i) {
-    const callout_buffer& buffer = record.buffers[i];
-    if (buffer.rank < static_cast<uint32_t>(std::popcount(text_.lane_masks[i]))) {
-      return InvalidArgument("callout: operand " + std::to_string(i) + " of locate_nans, " + ShapeString(buffer) +
-                             ", has fewer dimensions than its program says");
-    }
-    if (BitWidth(static_cast<DType>(buffer.dtype)) % 8 != 0) {
-      return InvalidArgument("callout: operand " + std::to_string(i) + " of locate_nans, " + ShapeString(buffer) +
-                             ", packs elements into bytes");
-    }
-  }
-  std::vector<std::optional<int64_t>> extents(static_cast<size_t>(text_.num_extents));
+  CALLOUT_RETURN_IF_ERROR(CheckOperands(record.buffers));
+  std::vector<std::optional<int64_t>> extents(static_cast<size_t>(payload_.extents));
   for (size_t i = 0; i < record.buffers.size(); ++i) {
     size_t axis = 0;
     for (size_t extent = 0; extent < extents.size(); ++extent) {
-      if (!HasLanes(text_.lane_masks[i], extent)) continue;
+      if (!HasExtent(lane_masks()[i], extent)) continue;
       const int64_t here = record.buffers[i].dims[axis++];
       if (record.offsets.empty() && extents[extent].value_or(here) != here) {
-        return InvalidArgument("callout: operand " + std::to_string(i) + " of locate_nans, " +
-                               ShapeString(record.buffers[i]) + ", has other lanes than those before it");
+        return InvalidArgument(Cat("callout: operand ", i, " of locate_nans, ", ShapeString(record.buffers[i]),
+                                   ", has other lanes than those before it"));
       }
       extents[extent] = here;
     }
@@ -210,14 +176,14 @@ Status LocatedNans::Validate(const Record& record) const {
     if (HasIntegers(record.buffers[i])) continue;
     return InvalidArgument("callout: a step of locate_nans must be an integer, got " + ShapeString(record.buffers[i]));
   }
-  if (text_.num_live > 0) {
+  if (payload_.num_live() > 0) {
     const callout_buffer& live = record.buffers.front();
-    const auto lane_rank = static_cast<uint32_t>(std::popcount(text_.lane_masks.front()));
+    const auto lane_rank = static_cast<uint32_t>(std::popcount(lane_masks().front()));
     if (static_cast<DType>(live.dtype) != DType::kBool || live.rank != lane_rank) {
       return InvalidArgument("callout: the lanes of locate_nans must be bool, one a lane, got " + ShapeString(live));
     }
   }
-  if (Lanes(text_, record).count() < 0) return InvalidArgument("callout: locate_nans has more lanes than 2^63 - 1");
+  if (LanesOf(record).count() < 0) return InvalidArgument("callout: locate_nans has more lanes than 2^63 - 1");
   return OkStatus();
 }
 
@@ -227,19 +193,21 @@ Status LocatedNans::Validate(const Record& record) const {
   if (!finding) return Send::kNothing;
   const RunFinding found = {.run_id = record.run_id,
                             .device_ordinal = record.device_ordinal,
-                            .order = text_.order,
+                            .order = static_cast<uint64_t>(payload_.order),
                             .is_nan = finding->is_nan,
-                            .backward = text_.backward,
+                            .backward = payload_.direction == Direction::kBackward,
                             .is_shard = !record.offsets.empty()};
   if (!AddRunFinding(found, finding->from_infinite)) return Send::kNothing;
-  if (text_.fails) return InternalError("locate_nans: " + Describe(record, *finding));
+  if (payload_.action == OnFinding::kRaise) {
+    return Status(StatusCode::kInternal, "locate_nans: " + Describe(record, *finding), StatusKind::kNonFinite);
+  }
   if (!IsToBeReported(record)) return Send::kNothing;
   const std::string text = "locate_nans: " + Describe(record, *finding);
   const LocatedNansReporter reporter =
-      g_reporter.load(std::memory_order_acquire);  // pairs with SetLocatedNansReporter's store
-  switch (reporter == nullptr ? Reported::kByNobody : reporter(text_.place, text)) {
+      g_reporter.load(std::memory_order_acquire);  // Pairs with SetLocatedNansReporter's store.
+  switch (reporter == nullptr ? Reported::kByNobody : reporter(payload_.place, text)) {
     case Reported::kRefused:
-      return InternalError(text);
+      return Status(StatusCode::kInternal, text, StatusKind::kNonFinite);
     case Reported::kByNobody:
       Log(LogLevel::kWarning, text);
       break;
@@ -250,12 +218,12 @@ Status LocatedNans::Validate(const Record& record) const {
 }
 
 std::optional<Finding> LocatedNans::FindIn(const Record& record) const {
-  const Lanes lanes(text_, record);
+  const Lanes lanes = LanesOf(record);
   for (int64_t i = 0, end = lanes.examined(); i < end; ++i) {
     std::vector<int64_t> lane = lanes.At(i);
-    if (text_.num_live > 0) {
-      const std::optional<Part> live = lanes.PartOf(0, lane);
-      if (!live || *static_cast<const char*>(live->buffer.data) == 0) continue;
+    if (payload_.num_live() > 0) {
+      const std::optional<callout_buffer> live = lanes.PartOf(0, lane);
+      if (!live || *static_cast<const char*>(live->data) == 0) continue;
     }
     if (std::optional<Finding> finding = FindInLane(lanes, std::move(lane))) return finding;
   }
@@ -263,16 +231,16 @@ std::optional<Finding> LocatedNans::FindIn(const Record& record) const {
 }
 
 std::optional<Finding> LocatedNans::FindInLane(const Lanes& lanes, std::vector<int64_t> lane) const {
-  std::optional<NonFinite> inputs;  // of all
-  for (size_t i = 0; i < text_.operations.size(); ++i) {
-    const std::optional<Part> part = lanes.PartOf(first_result() + i, lane);
-    const NonFinite found = part ? CountNonFinite(part->buffer, checks()) : NonFinite{};
+  std::optional<NonFinite> inputs;  // The counts over all inputs.
+  for (size_t i = 0; i < payload_.operations.size(); ++i) {
+    const std::optional<callout_buffer> part = lanes.PartOf(first_result() + i, lane);
+    const NonFinite found = part ? CountNonFinite(*part, checks()) : NonFinite{};
     if (found.first < 0) continue;
     if (!inputs) {
       inputs.emplace();
       for (size_t k = first_input(); k < first_step() && inputs->nan == 0; ++k) {
-        const std::optional<Part> operand = lanes.PartOf(k, lane);
-        const NonFinite input = operand ? CountNonFinite(operand->buffer, {}) : NonFinite{};
+        const std::optional<callout_buffer> operand = lanes.PartOf(k, lane);
+        const NonFinite input = operand ? CountNonFinite(*operand, {}) : NonFinite{};
         inputs->nan += input.nan;
         inputs->infinite += input.infinite;
       }
@@ -283,7 +251,7 @@ std::optional<Finding> LocatedNans::FindInLane(const Lanes& lanes, std::vector<i
                      .result = i,
                      .is_nan = true,
                      .from_infinite = inputs->infinite > 0,
-                     .first = CountNonFinite(part->buffer, {.infinite = false}).first};
+                     .first = CountNonFinite(*part, {.infinite = false}).first};
     }
     if (inputs->infinite == 0) return Finding{.lane = std::move(lane), .result = i, .first = found.first};
   }
@@ -299,12 +267,11 @@ bool LocatedNans::IsToBeReported(const Record& record) {
 }
 
 std::string Joined(const std::vector<int64_t>& numbers) {
-  std::string text = numbers.size() == 1 ? "" : "(";
-  for (size_t i = 0; i < numbers.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(numbers[i]);
-  return numbers.size() == 1 ? text : text + ")";
+  const std::string text = Join(numbers, ",");
+  return numbers.size() == 1 ? text : Cat("(", text, ")");
 }
 
-// The elements of a buffer from `begin` on, in its order.
+// Returns the text of elements of a buffer, from `begin` on in row-major order.
 std::string Elements(const callout_buffer& buffer, int64_t begin, int64_t count, bool is_scalar) {
   callout_buffer shown = buffer;
   const uint64_t width = static_cast<uint64_t>(BitWidth(static_cast<DType>(buffer.dtype))) / 8;
@@ -318,47 +285,48 @@ std::string Elements(const callout_buffer& buffer, int64_t begin, int64_t count,
 }
 
 std::string LocatedNans::Describe(const Record& record, const Finding& finding) const {
-  const Lanes lanes(text_, record);
+  const Lanes lanes = LanesOf(record);
   const size_t operand = first_result() + finding.result;
-  const Part part = lanes.PartOf(operand, finding.lane).value_or(Part{});  // it was found there
-  std::string text = (finding.is_nan ? "NaN at " : "infinity at ") + text_.place + ": `" + text_.expression + "`; " +
-                     text_.operations[finding.result] + (text_.backward ? ", backward" : ", forward");
+  // The part is on this device: the finding came from it.
+  const callout_buffer part = lanes.PartOf(operand, finding.lane).value_or(callout_buffer{});
+  std::string text = (finding.is_nan ? "NaN at " : "infinity at ") + payload_.place + ": `" + payload_.code + "`; " +
+                     payload_.operations[finding.result] +
+                     (payload_.direction == Direction::kBackward ? ", backward" : ", forward");
   if (finding.from_infinite) text += ", out of infinite inputs";
-  if (!text_.module.empty()) text += ", in " + text_.module;
-  text += "; " + ShapeString(part.buffer) + " at ";
-  std::vector<int64_t> index = Unravel(finding.first, part.buffer);
-  size_t offset = part.lane_rank;
-  for (size_t i = 0; i < operand; ++i) offset += record.buffers[i].rank;
+  if (!payload_.scopes.empty()) text += ", in " + payload_.scopes;
+  text += "; " + ShapeString(part) + " at ";
+  std::vector<int64_t> index = Unravel(finding.first, part);
+  const size_t first = FirstAxis(record, operand) + lanes.RankOf(operand);
   std::vector<int64_t> shard;
-  for (size_t axis = 0; axis < index.size() && offset + axis < record.offsets.size(); ++axis) {
-    shard.push_back(record.offsets[offset + axis]);
+  for (size_t axis = 0; axis < index.size() && first + axis < record.offsets.size(); ++axis) {
+    shard.push_back(record.offsets[first + axis]);
     index[axis] = StepAfter(shard.back(), index[axis]);
   }
   text += IndexString(index);
-  if (!finding.lane.empty()) text += ", lane " + Joined(lanes.NumbersOf(finding.lane));
+  if (!finding.lane.empty()) text += ", lane " + Joined(finding.lane);
   std::vector<int64_t> steps;
   for (size_t i = first_step(); i < record.buffers.size(); ++i) {
-    const std::optional<Part> step = lanes.PartOf(i, finding.lane);
-    steps.push_back(step ? FirstInteger(step->buffer).value_or(-1) : -1);
+    const std::optional<callout_buffer> step = lanes.PartOf(i, finding.lane);
+    steps.push_back(step ? FirstInteger(*step).value_or(-1) : -1);
   }
   if (!steps.empty()) text += ", step " + Joined(steps);
-  text += ", device " + std::to_string(record.device_ordinal);
+  text += Cat(", device ", record.device_ordinal);
   if (!shard.empty()) text += ", the shard from " + IndexString(shard);
-  DescribeInputs(lanes, finding, part.buffer, text);
+  DescribeInputs(lanes, finding, part, text);
   return text;
 }
 
 void LocatedNans::DescribeInputs(const Lanes& lanes, const Finding& finding, const callout_buffer& result,
                                  std::string& out) const {
-  if (text_.num_inputs > 0) out += "; inputs:";
-  for (size_t i = 0; i < std::min(text_.num_inputs, kInputsShown); ++i) {
-    const std::optional<Part> part = lanes.PartOf(first_input() + i, finding.lane);
+  if (payload_.num_inputs() > 0) out += "; inputs:";
+  for (size_t i = 0; i < std::min(payload_.num_inputs(), kInputsShown); ++i) {
+    const std::optional<callout_buffer> part = lanes.PartOf(first_input() + i, finding.lane);
     out += i > 0 ? ", " : " ";
     if (!part) {
       out += "one that is on another device";
       continue;
     }
-    const callout_buffer& input = part->buffer;
+    const callout_buffer& input = *part;
     const int64_t count = ElementCount(input);
     out += ShapeString(input) + " ";
     const bool is_like_result =
@@ -372,8 +340,8 @@ void LocatedNans::DescribeInputs(const Lanes& lanes, const Finding& finding, con
       out += elements;
     }
   }
-  if (text_.num_inputs > kInputsShown) {
-    out += " and " + std::to_string(text_.num_inputs - kInputsShown) + " more";
+  if (payload_.num_inputs() > kInputsShown) {
+    out += Cat(" and ", payload_.num_inputs() - kInputsShown, " more");
   }
 }
 
@@ -381,13 +349,20 @@ void LocatedNans::DescribeInputs(const Lanes& lanes, const Finding& finding, con
 
 void SetLocatedNansReporter(LocatedNansReporter reporter) { g_reporter.store(reporter, std::memory_order_release); }
 
-std::shared_ptr<Callback> MakeLocatedNans(std::string label, LocatedNansText text) {
-  return std::make_shared<LocatedNans>(std::move(label), std::move(text));
+Result<LocatedNansPayload> ParseLocatedNans(std::string_view payload) {
+  CALLOUT_ASSIGN_OR_RETURN(LocatedNansPayload decoded, DecodePayload<LocatedNansPayload>(kLocateNans, payload));
+  const std::optional<std::vector<uint32_t>> masks = LaneMasks(decoded.masks, decoded.extents);
+  const size_t operands = decoded.num_live() + decoded.operations.size() + decoded.num_inputs() + decoded.num_steps();
+  if (masks && masks->size() == operands && operands <= kMostLocated) return decoded;
+  return payload::Wrong({kLocateNans, kDescriptions<LocatedNansPayload>},
+                        Cat("with a mask of ", decoded.extents, " extents for each of ", operands, " operands"),
+                        Join(decoded.masks, ","));
 }
 
-Result<std::shared_ptr<Callback>> MakeLocatedNansOf(const std::string& label, std::string_view payload) {
-  CALLOUT_ASSIGN_OR_RETURN(LocatedNansText text, ParseLocatedNans(payload));
-  return MakeLocatedNans(label, std::move(text));
+Result<std::shared_ptr<Callback>> MakeLocatedNans(const std::string& label, std::string_view payload) {
+  CALLOUT_ASSIGN_OR_RETURN(LocatedNansPayload decoded, ParseLocatedNans(payload));
+  std::vector<uint32_t> masks = LaneMasks(decoded.masks, decoded.extents).value_or(std::vector<uint32_t>{});
+  return std::shared_ptr<Callback>(std::make_shared<LocatedNans>(label, std::move(decoded), std::move(masks)));
 }
 
 }  // namespace callout::internal

@@ -27,7 +27,7 @@ using ::testing::SizeIs;
 class LocatedNansTest : public LiveCountTest {
  protected:
   static std::shared_ptr<Callback> Make(const std::string& payload) {
-    auto nans = MakeLocatedNansOf("nans", payload);
+    auto nans = MakeLocatedNans("nans", payload);
     EXPECT_THAT(nans, IsOk());
     return std::move(nans).value();
   }
@@ -51,7 +51,7 @@ class LocatedNansTest : public LiveCountTest {
     return TestBuffer::Of<float>({static_cast<int64_t>(values.size())}, values);
   }
 
-  // A number that no other test has: findings are kept by run.
+  // Returns a number that no other test uses, because findings are kept by run.
   static int64_t NewRun() {
     static int64_t run = 1000;
     return ++run;
@@ -112,7 +112,8 @@ TEST_F(LocatedNansTest, InfinitiesMayNotCount) {
               StatusIs(StatusCode::kInternal, "NaN at m.py:3: ``; log, forward; f32[2] at [1]"));
 }
 
-// A batch of 2 in one of 2; the input has the inner one only, and the second inner lane is not alive in the first.
+// The result has a batch of 2 in a batch of 2; the input has the inner batch only. The second inner lane is not alive
+// in the first outer lane.
 TEST_F(LocatedNansTest, LanesAreLookedAtByThemselves) {
   const auto nans = Make("1;raise;ni;forward;0;2;3,3,2,2;1;log;1;1;m.py:3;;");
   const auto look = [&](const std::vector<float>& results, const std::vector<float>& inputs) {
@@ -140,7 +141,7 @@ TEST_F(LocatedNansTest, PlacesInShardsAreThoseOfTheWholeAndWhatFollowsOnOthersIs
               StatusIs(StatusCode::kInternal, "NaN at m.py:2"));
 }
 
-// Lanes 4 to 7 of the result are here; of the operand all lanes are, or the first four.
+// This device has lanes 4 to 7 of the result, and all lanes of the operand or the first four.
 TEST_F(LocatedNansTest, LanesOfShardsAreThoseOfTheWholeWhereverOperandsAre) {
   const auto nans = Make("1;raise;ni;forward;0;1;1,1;0;log;1;0;m.py:3;;");
   const std::vector<int64_t> offsets = {4, 0};
@@ -213,7 +214,7 @@ TEST_F(LocatedNansTest, WhatAProgramSaysOfItsArraysIsCompared) {
 TEST_F(LocatedNansTest, MoreLanesThanANumberTellsAreRefused) {
   std::string masks = "0";
   std::vector<TestBuffer> buffers = {Floats({kNan})};
-  for (int i = 0; i < 16; ++i) {  // 16 of each extent: 2^64
+  for (int i = 0; i < 16; ++i) {  // 16 operands for each extent: 2^64 lanes.
     masks += "," + std::to_string(1 << i);
     buffers.push_back(Floats(std::vector<float>(16)));
   }
@@ -222,7 +223,7 @@ TEST_F(LocatedNansTest, MoreLanesThanANumberTellsAreRefused) {
               StatusIs(StatusCode::kInvalidArgument, "locate_nans has more lanes than 2^63 - 1"));
 }
 
-// The bad result is in each lane, and so is the bad input that keeps it from being reported.
+// Each lane has a bad result, and a bad input that keeps the result from being reported.
 TEST_F(LocatedNansTest, NoMoreLanesAreExaminedThanOperandsHold) {
   const auto empty = Make("1;raise;ni;forward;0;1;0,0,1;0;log;2;0;m.py:3;;");
   const TestBuffer many(DType::kFloat32, {std::numeric_limits<int64_t>::max(), 0}, {});
@@ -230,7 +231,7 @@ TEST_F(LocatedNansTest, NoMoreLanesAreExaminedThanOperandsHold) {
 
   std::string masks = "0,0";
   std::vector<TestBuffer> buffers = {Floats({kNan}), Floats({kNan})};
-  for (int i = 0; i < 12; ++i) {  // 2^60
+  for (int i = 0; i < 12; ++i) {  // 2^60 lanes.
     masks += "," + std::to_string(1 << i);
     buffers.push_back(Floats(std::vector<float>(32)));
   }
@@ -262,14 +263,15 @@ INSTANTIATE_TEST_SUITE_P(
                       BadPlace{"1;shout;ni;forward;0;0;0,0;0;log;1;0;;;", "with 'raise' or 'warn', got 'shout'"},
                       BadPlace{"1;raise;i;forward;0;0;0,0;0;log;1;0;;;", "with 'n' or 'ni', got 'i'"},
                       BadPlace{"1;raise;ni;up;0;0;0,0;0;log;1;0;;;", "with 'forward' or 'backward', got 'up'"},
-                      BadPlace{"1;raise;ni;forward;-1;0;0,0;0;log;1;0;;;", "a number for its order"},
-                      BadPlace{"1;raise;ni;forward;0;17;0,0;0;log;1;0;;;", "at most 16 extents"},
-                      BadPlace{"1;raise;ni;forward;0;1;0,2;0;log;1;0;;;", "masks of 1 extents"},
-                      BadPlace{"1;raise;ni;forward;0;0;0,0;2;log;1;0;;;", "with 0 or 1"},
+                      BadPlace{"1;raise;ni;forward;-1;0;0,0;0;log;1;0;;;", "with order of 0 to 4611686018427387904"},
+                      BadPlace{"1;raise;ni;forward;0;17;0,0;0;log;1;0;;;", "with extents of 0 to 16"},
+                      BadPlace{"1;raise;ni;forward;0;1;0,2;0;log;1;0;;;",
+                               "with a mask of 1 extents for each of 2 operands"},
+                      BadPlace{"1;raise;ni;forward;0;0;0,0;2;log;1;0;;;", "with live of 0 to 1"},
                       BadPlace{"1;raise;ni;forward;0;0;0,0;0;l%4;1;0;;;", "two digits"},
-                      BadPlace{"1;raise;ni;forward;0;0;0,0;0;log;99999;0;;;", "the number of its inputs"},
-                      BadPlace{"1;raise;ni;forward;0;0;0,0;0;log;1;x;;;", "the number of the loops"},
-                      BadPlace{"1;raise;ni;forward;0;0;0;0;log;1;0;;;", "a mask for each of 2 operands"},
+                      BadPlace{"1;raise;ni;forward;0;0;0,0;0;log;99999;0;;;", "with inputs of 0 to 16384"},
+                      BadPlace{"1;raise;ni;forward;0;0;0,0;0;log;1;x;;;", "with steps of 0 to 16384"},
+                      BadPlace{"1;raise;ni;forward;0;0;0;0;log;1;0;;;", "a mask of 0 extents for each of 2 operands"},
                       BadPlace{"1;raise;ni;forward;0;0;0,0;0;log;1;0;%;;", "two digits"},
                       BadPlace{std::string(1 << 21, ';'), "at most 1 MiB"}));
 

@@ -9,7 +9,7 @@
 namespace callout::internal {
 namespace {
 
-// All exponent bits set; the fraction is zero in infinities alone.
+// Formats with infinities: NaN and infinities have all exponent bits set, and infinities have a zero fraction.
 template <typename T>
 struct Ieee {
   using Bits = T;
@@ -17,11 +17,12 @@ struct Ieee {
   Bits fraction;
   bool IsBad(Bits bits) const { return (bits & exponent) == exponent; }
   bool IsNan(Bits bits) const { return IsBad(bits) && (bits & fraction) != 0; }
-  // The top bit is set if it is bad: all ones and one more carry into it.
+  // Sets the top bit if the number is bad: adding one at the exponent's lowest bit then carries through all exponent
+  // bits.
   Bits Mark(Bits bits) const { return static_cast<Bits>((bits & exponent) + (fraction + 1)); }
 };
 
-// The formats without infinities: one bit pattern is NaN, with either sign if `mask` leaves the sign out.
+// Formats without infinities: one bit pattern is NaN. If `mask` leaves out the sign, either sign is.
 template <typename T>
 struct NanOnly {
   using Bits = T;
@@ -32,11 +33,11 @@ struct NanOnly {
   Bits Mark(Bits bits) const { return IsBad(bits) ? static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1)) : Bits{0}; }
 };
 
-// Without branches and in steps of fixed length, so that the compiler makes vector code of it.
+// Has neither branches nor steps of varying length, so that compilers vectorize the loop.
 template <typename Format>
 bool HasBad(const Format& format, const typename Format::Bits* bits, int64_t count) {
   using Bits = typename Format::Bits;
-  constexpr int64_t kStep = 64 / sizeof(Bits);  // marks that stay in registers
+  constexpr int64_t kStep = 64 / sizeof(Bits);  // The marks stay in registers.
   Bits marks[kStep] = {};
   int64_t i = 0;
   for (; i + kStep <= count; i += kStep) {
@@ -69,7 +70,7 @@ void CountBlock(const Format& format, const typename Format::Bits* bits, int64_t
 
 template <int kParts, typename Format>
 NonFinite Count(const callout_buffer& buffer, const Format& format, NonFiniteChecks checks) {
-  constexpr int64_t kBlock = 4096;  // elements: a bad one costs a second look at its neighbours only
+  constexpr int64_t kBlock = 4096;  // In elements. A bad element costs a second pass over its block only.
   const auto* bits = static_cast<const typename Format::Bits*>(buffer.data);
   const int64_t count = ElementCount(buffer);
   NonFinite found;

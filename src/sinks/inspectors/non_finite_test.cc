@@ -76,7 +76,7 @@ TYPED_TEST(NonFiniteTest, ComplexNumbersCountOnce) {
   EXPECT_FALSE(both.first_is_nan);
 }
 
-// Every bit pattern of the small formats, against their decoder.
+// Compares every bit pattern of the small formats with their decoder.
 class SmallFormats : public ::testing::TestWithParam<DType> {};
 
 TEST_P(SmallFormats, AgreeWithWhatTheirBitsMean) {

@@ -6,16 +6,17 @@
 #include <optional>
 #include <utility>
 
-#include "core/base/log.h"
+#include "core/base/cat.h"
 #include "core/base/name_table.h"
 #include "core/base/ticks.h"
 #include "core/frame/buffer.h"
+#include "sinks/inspectors/inspection.h"
 
 namespace callout::internal {
 namespace {
 
 NameTable<WatchEntry>& WatchesByName() {
-  static auto* const table = new NameTable<WatchEntry>;  // leaked: programs may run during static destruction
+  static auto* const table = new NameTable<WatchEntry>;  // Leaked: programs may run during static destruction.
   return *table;
 }
 
@@ -25,7 +26,7 @@ bool WatchEntry::Add(const Record& record, uint64_t elements, const NonFinite& f
                      std::optional<WatchedPlace>& place) {
   MutexLock lock(mutex_);
   int64_t& next = next_step_[record.device_ordinal];
-  const int64_t step = record.step ? *record.step : StepAfter(next, record.unsent);
+  const int64_t step = record.step ? *record.step : StepAfter(next, record.skipped);
   next = StepAfter(step, 1);
   ++counts_.calls;
   counts_.elements += elements;
@@ -64,34 +65,31 @@ void ResetWatches(const std::optional<std::string>& name) {
 namespace {
 
 std::string Describe(const std::string& name, const WatchedPlace& place) {
-  std::string text = "watch '" + name + "': " + std::to_string(place.nan) + " NaN and " +
-                     std::to_string(place.infinite) + " infinite elements in step " + std::to_string(place.step) +
-                     "; the first is " + (place.is_nan ? "a NaN" : "infinite") + ", at " + IndexString(place.index);
+  std::string text =
+      Cat("watch '", name, "': ", place.nan, " NaN and ", place.infinite, " infinite elements in step ", place.step,
+          "; the first is ", place.is_nan ? "a NaN" : "infinite", ", at ", IndexString(place.index));
   if (!place.leaf.empty()) text += " of '" + place.leaf + "'";
   text += ", " + place.shape;
   if (!place.shard.empty()) text += ", the shard from " + IndexString(place.shard);
-  return text + ", on device " + std::to_string(place.device_ordinal);
+  return Cat(text, ", on device ", place.device_ordinal);
 }
 
-class Watch final : public Callback, public Inspector {
+class Watch final : public Inspection {
  public:
-  Watch(std::string label, WatchOptions options) : Callback(std::move(label)), options_(options) {}
+  Watch(std::string label, WatchPayload payload)
+      : Inspection(std::move(label), "a watch", {}),
+        checks_{.nan = payload.kinds != WatchedKinds::kInfinities, .infinite = payload.kinds != WatchedKinds::kNans},
+        stops_(payload.action == WatchAction::kStop) {}
 
-  // Its notices are logged, and Python's loggers need the interpreter.
-  Worker worker() const override { return Worker::kPython; }
-  Inspector* inspector() override { return this; }
-  Status Call(const callout_call& /*call*/) override {
-    return FailedPrecondition("a watch looks at taps; it cannot be called for a result");
-  }
-  Status Deliver(const Record& record) override;
   Result<Send> Inspect(const Record& record) override;
 
  private:
   WatchEntry& EntryFor(const std::string& name);
 
-  const WatchOptions options_;
+  const NonFiniteChecks checks_;
+  const bool stops_;
   std::once_flag resolved_;
-  std::string name_;  // of the first tap: a watch mostly serves one
+  std::string name_;  // The name of the first tap. A watch mostly serves one.
   std::shared_ptr<WatchEntry> entry_;
   Mutex mutex_;
   std::map<std::string, std::shared_ptr<WatchEntry>> others_ CALLOUT_GUARDED_BY(mutex_);
@@ -109,19 +107,17 @@ WatchEntry& Watch::EntryFor(const std::string& name) {
   return *entry;
 }
 
-WatchedPlace PlaceOf(const Record& record, size_t leaf, int64_t first, size_t offset) {
+WatchedPlace WatchedAt(const Record& record, size_t leaf, int64_t first) {
   const callout_buffer& buffer = record.buffers[leaf];
   WatchedPlace place = {.device_ordinal = record.device_ordinal,
                         .run_id = record.run_id,
                         .time = WallSecondsAt(Ticks()),
                         .leaf = record.site->leaf_names[leaf],
                         .shape = ShapeString(buffer),
-                        .index = Unravel(first, buffer)};
-  if (offset + buffer.rank > record.offsets.size()) return place;
-  place.shard.assign(record.offsets.begin() + static_cast<ptrdiff_t>(offset),
-                     record.offsets.begin() + static_cast<ptrdiff_t>(offset + buffer.rank));
-  for (size_t axis = 0; axis < place.index.size(); ++axis)
-    place.index[axis] = StepAfter(place.shard[axis], place.index[axis]);
+                        .index = WholeIndex(record, leaf, first)};
+  const size_t axis = FirstAxis(record, leaf);
+  for (size_t i = 0; axis + buffer.rank <= record.offsets.size() && i < buffer.rank; ++i)
+    place.shard.push_back(Begin(record, axis + i));
   return place;
 }
 
@@ -129,18 +125,16 @@ Result<Inspector::Send> Watch::Inspect(const Record& record) {
   NonFinite all;
   std::optional<WatchedPlace> place;
   uint64_t elements = 0;
-  size_t offset = 0;
   for (size_t leaf = 0; leaf < record.buffers.size(); ++leaf) {
     const callout_buffer& buffer = record.buffers[leaf];
-    const NonFinite found = CountNonFinite(buffer, options_.checks);
+    const NonFinite found = CountNonFinite(buffer, checks_);
     elements += static_cast<uint64_t>(ElementCount(buffer));
     all.nan += found.nan;
     all.infinite += found.infinite;
     if (found.first >= 0 && !place) {
-      place = PlaceOf(record, leaf, found.first, offset);
+      place = WatchedAt(record, leaf, found.first);
       place->is_nan = found.first_is_nan;
     }
-    offset += buffer.rank;
   }
   if (place) {
     place->nan = all.nan;
@@ -148,38 +142,17 @@ Result<Inspector::Send> Watch::Inspect(const Record& record) {
   }
   const bool is_first = EntryFor(record.site->label).Add(record, elements, all, place);
   if (!place) return Send::kNothing;
-  if (options_.stop) return InternalError(Describe(record.site->label, *place));
-  return is_first ? Send::kNotice : Send::kNothing;
-}
-
-// The notice of the first bad value.
-Status Watch::Deliver(const Record& record) {
-  const WatchCounts counts = EntryFor(record.site->label).counts();
-  if (counts.first) Log(LogLevel::kWarning, Describe(record.site->label, *counts.first));
-  return OkStatus();
+  if (stops_) {
+    return Status(StatusCode::kInternal, Describe(record.site->label, *place), StatusKind::kNonFinite);
+  }
+  return is_first ? Notice(Describe(record.site->label, *place)) : Send::kNothing;
 }
 
 }  // namespace
 
-Result<WatchOptions> ParseWatch(std::string_view payload) {
-  for (const bool stop : {false, true}) {
-    for (const auto& [text, checks] :
-         {std::pair("n", NonFiniteChecks{.infinite = false}), std::pair("i", NonFiniteChecks{.nan = false}),
-          std::pair("ni", NonFiniteChecks{})}) {
-      if (payload == std::string("1;") + text + (stop ? ";stop" : ";report")) return WatchOptions{checks, stop};
-    }
-  }
-  return InvalidArgument("callout: a watch must be '1;' and 'n', 'i' or 'ni' and ';report' or ';stop', got '" +
-                         std::string(payload) + "'");
-}
-
-std::shared_ptr<Callback> MakeWatch(std::string label, WatchOptions options) {
-  return std::make_shared<Watch>(std::move(label), options);
-}
-
-Result<std::shared_ptr<Callback>> MakeWatchOf(const std::string& label, std::string_view payload) {
-  CALLOUT_ASSIGN_OR_RETURN(const WatchOptions options, ParseWatch(payload));
-  return MakeWatch(label, options);
+Result<std::shared_ptr<Callback>> MakeWatch(const std::string& label, std::string_view payload) {
+  CALLOUT_ASSIGN_OR_RETURN(const WatchPayload decoded, DecodePayload<WatchPayload>("a watch", payload));
+  return std::shared_ptr<Callback>(std::make_shared<Watch>(label, decoded));
 }
 
 }  // namespace callout::internal

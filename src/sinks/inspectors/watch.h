@@ -1,55 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `callout.watch`: a tap that looks for NaN and infinities where the value lies, and sends nothing. A program carries
-// it as the name "watch:" and a payload (docs/abi.md).
+// `callout.watch`: a tap that looks for NaN and infinities in place, and sends nothing. A program carries a watch as
+// the name "watch:" and a payload (docs/abi.md).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "callout/export.h"
 #include "callout/status.h"
+#include "core/attributes/payload.h"
 #include "core/base/fork_mutex.h"
 #include "core/callbacks/callback.h"
 #include "sinks/inspectors/non_finite.h"
 
 namespace callout::internal {
 
-/// Where it went bad for the first time.
+/// The first place where a value was bad.
 struct WatchedPlace {
   int64_t step = 0;
   int32_t device_ordinal = 0;
   int64_t run_id = 0;
-  double time = 0;  ///< Seconds since 1970.
+  double time = 0;  ///< In seconds since 1970.
   std::string leaf;
-  std::string shape;                ///< Of what the device has: "f32[8,4]".
-  std::vector<int64_t> index;       ///< In the whole value, also where the device has a shard of it.
-  std::vector<int64_t> shard = {};  ///< Where the device's shard begins; empty if it has the whole.
-  bool is_nan = false;              ///< Else infinite.
-  uint64_t nan = 0;                 ///< In that call, in all leaves.
+  std::string shape;                ///< The shape of what the device has, as in "f32[8,4]".
+  std::vector<int64_t> index;       ///< Counts in the whole value, even if the device has a shard.
+  std::vector<int64_t> shard = {};  ///< Where the device's shard begins; empty if the device has the whole value.
+  bool is_nan = false;              ///< True: NaN. False: infinite.
+  uint64_t nan = 0;                 ///< The number in the call, over all leaves.
   uint64_t infinite = 0;
 };
 
 struct WatchCounts {
   uint64_t calls = 0;
-  uint64_t bad_calls = 0;  ///< With something that was asked for.
+  uint64_t bad_calls = 0;  ///< Calls with a value that the watch looks for.
   uint64_t elements = 0;
   uint64_t nan = 0;
   uint64_t infinite = 0;
   std::optional<WatchedPlace> first;
 };
 
-/// What all watches of one name have seen.
+/// The counts of all watches of one name.
 class WatchEntry {
  public:
-  /// Adds what was found in one record, and writes the record's step to `place`: what its tap was told, or how often
-  /// this was called for its device before. True if it is the first bad one. Thread-safe.
+  /// Counts one record and its findings. A bad record comes with a `place`, to which Add writes the record's step: the
+  /// tap's own, or else how often Add was called for the device before. Returns true for the first bad record.
+  /// Thread-safe.
   bool Add(const Record& record, uint64_t elements, const NonFinite& found, std::optional<WatchedPlace>& place);
   /// Thread-safe.
   WatchCounts counts() const;
@@ -62,31 +66,38 @@ class WatchEntry {
   std::map<int32_t, int64_t> next_step_ CALLOUT_GUARDED_BY(mutex_);
 };
 
-/// The entry of `name`, made if needed. Of more than 4096 names, those that nobody watches now are forgotten.
-/// Thread-safe.
+/// Returns the entry of `name`, which is created if needed. If there are more than 4096 names, those without a watch
+/// are forgotten. Thread-safe.
 CALLOUT_EXPORT std::shared_ptr<WatchEntry> WatchEntryFor(const std::string& name);
 
-/// What was seen, by name. Thread-safe.
+/// Returns the counts by name. Thread-safe.
 CALLOUT_EXPORT std::vector<std::pair<std::string, WatchCounts>> AllWatches();
 
-/// Forgets what was seen, under all names or this one. Thread-safe.
+/// Resets the counts of one name, or of all names. Thread-safe.
 CALLOUT_EXPORT void ResetWatches(const std::optional<std::string>& name = std::nullopt);
 
 inline constexpr std::string_view kWatchKind = "watch";
 
-struct WatchOptions {
-  NonFiniteChecks checks;
-  bool stop = false;  ///< Fails the program; else the first one is logged and counted only.
+enum class WatchedKinds { kNans, kInfinities, kBoth };
+template <>
+inline constexpr std::array<std::string_view, 3> kChoices<WatchedKinds> = {"n", "i", "ni"};
+
+enum class WatchAction { kReport, kStop };
+template <>
+inline constexpr std::array<std::string_view, 2> kChoices<WatchAction> = {"report", "stop"};
+
+struct WatchPayload {
+  WatchedKinds kinds = WatchedKinds::kBoth;
+  WatchAction action = WatchAction::kReport;
 };
 
-/// "1;ni;report": the format's number, what is looked for, what is done about it ("report", "stop"). InvalidArgument,
-/// with what is wrong, for anything else: it may come from anywhere. Thread-safe.
-CALLOUT_EXPORT Result<WatchOptions> ParseWatch(std::string_view payload);
+template <>
+inline constexpr auto kAttributeRows<WatchPayload> =
+    std::tuple(Field("kinds", &WatchPayload::kinds, "what is looked for: NaN, infinities, or both"),
+               Field("action", &WatchPayload::action,
+                     "`stop` fails the program; `report` counts, and logs the first value that is bad under a name"));
 
-/// Counts under the names of its taps. Logs the first value that is bad under a name.
-CALLOUT_EXPORT std::shared_ptr<Callback> MakeWatch(std::string label, WatchOptions options);
-
-/// The same, of what ParseWatch reads. Thread-safe.
-CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeWatchOf(const std::string& label, std::string_view payload);
+/// Makes a watch from a WatchPayload. It counts under the names of its taps. Thread-safe.
+CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeWatch(const std::string& label, std::string_view payload);
 
 }  // namespace callout::internal

@@ -38,6 +38,11 @@ class WatchTest : public LiveCountTest {
     EXPECT_NE(*send, Inspector::Send::kRecord) << "a watch needs no copies";
     return *send == Inspector::Send::kNotice ? watch.Deliver(record) : OkStatus();
   }
+  static std::shared_ptr<Callback> Make(std::string_view payload) {
+    auto watch = MakeWatch("watch", payload);
+    EXPECT_THAT(watch, IsOk());
+    return *std::move(watch);
+  }
   static TestBuffer Values(const std::vector<float>& values) {
     return TestBuffer::Of<float>({static_cast<int64_t>(values.size()) / 2, 2}, values);
   }
@@ -52,7 +57,7 @@ class WatchTest : public LiveCountTest {
 };
 
 TEST_F(WatchTest, GoodValuesAreCounted) {
-  const auto watch = MakeWatch("watch", {});
+  const auto watch = Make("1;ni;report");
   EXPECT_THAT(Look(*watch, {Values({1, 2, 3, 4}), Values({5, 6})}), IsOk());
   const WatchCounts counts = Counts();
   EXPECT_EQ(counts.calls, 1U);
@@ -63,7 +68,7 @@ TEST_F(WatchTest, GoodValuesAreCounted) {
 }
 
 TEST_F(WatchTest, TheFirstBadPlaceIsKeptAndLoggedOnce) {
-  const auto watch = MakeWatch("watch", {});
+  const auto watch = Make("1;ni;report");
   EXPECT_THAT(Look(*watch, {Values({1, 2}), Values({3, 4})}), IsOk());
   EXPECT_THAT(Look(*watch, {Values({1, 2}), Values({3, 4, 5, kInf})}, {.device_ordinal = 3, .run_id = 9}), IsOk());
   EXPECT_THAT(Look(*watch, {Values({kNan, 2}), Values({3, 4})}), IsOk());
@@ -85,8 +90,8 @@ TEST_F(WatchTest, TheFirstBadPlaceIsKeptAndLoggedOnce) {
 }
 
 TEST_F(WatchTest, StepIsToldOrCountedForEachDevice) {
-  const auto watch = MakeWatch("watch", {});
-  EXPECT_THAT(Look(*watch, {Values({1, 1})}, {.unsent = 4}), IsOk());
+  const auto watch = Make("1;ni;report");
+  EXPECT_THAT(Look(*watch, {Values({1, 1})}, {.skipped = 4}), IsOk());
   EXPECT_THAT(Look(*watch, {Values({1, 1})}, {.device_ordinal = 1}), IsOk());
   EXPECT_THAT(Look(*watch, {Values({1, kNan})}), IsOk());
   EXPECT_EQ(Counts().first->step, 5);
@@ -96,7 +101,7 @@ TEST_F(WatchTest, StepIsToldOrCountedForEachDevice) {
 }
 
 TEST_F(WatchTest, ShardsAreSeenInTheWholeValue) {
-  const auto watch = MakeWatch("watch", {});
+  const auto watch = Make("1;ni;report");
   const std::vector<int64_t> offsets = {0, 0, 10, 20};
   Record record = {};
   record.offsets = offsets;
@@ -106,7 +111,7 @@ TEST_F(WatchTest, ShardsAreSeenInTheWholeValue) {
 }
 
 TEST_F(WatchTest, StopFailsEachTime) {
-  const auto watch = MakeWatch("watch", {.checks = {.infinite = false}, .stop = true});
+  const auto watch = Make("1;n;stop");
   EXPECT_THAT(Look(*watch, {Values({1, kInf})}), IsOk()) << "nobody asked for infinities";
   for (int i = 1; i < 3; ++i) {
     EXPECT_THAT(Look(*watch, {Values({kNan, kInf})}),
@@ -118,7 +123,7 @@ TEST_F(WatchTest, StopFailsEachTime) {
 }
 
 TEST_F(WatchTest, ThreadsCountTogether) {
-  const auto watch = MakeWatch("watch", {});
+  const auto watch = Make("1;ni;report");
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
@@ -133,12 +138,13 @@ TEST_F(WatchTest, ThreadsCountTogether) {
 
 TEST_F(WatchTest, PayloadsAreOneOfSix) {
   for (const char* payload : {"1;n;report", "1;i;report", "1;ni;report", "1;n;stop", "1;i;stop", "1;ni;stop"}) {
-    EXPECT_THAT(MakeWatchOf("watch", payload), IsOk()) << payload;
+    EXPECT_THAT(MakeWatch("watch", payload), IsOk()) << payload;
   }
   for (const char* payload : {"", "1", "1;;stop", "2;ni;stop", "1;ni;stop;", "1;in;report"}) {
-    EXPECT_THAT(ParseWatch(payload).status(), StatusIs(StatusCode::kInvalidArgument, "a watch must be")) << payload;
+    EXPECT_THAT(MakeWatch("watch", payload).status(), StatusIs(StatusCode::kInvalidArgument, "a watch must be"))
+        << payload;
   }
-  EXPECT_THAT(MakeWatch("watch", {})->Call({}), StatusIs(StatusCode::kFailedPrecondition, "cannot be called"));
+  EXPECT_THAT(Make("1;ni;report")->Call({}), StatusIs(StatusCode::kFailedPrecondition, "cannot be called"));
 }
 
 }  // namespace

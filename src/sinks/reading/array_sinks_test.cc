@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sinks that write arrays, read back by the command's reader.
+// Tests of the sinks that write arrays. The command's reader reads the arrays back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -46,11 +46,11 @@ using ::testing::IsEmpty;
 
 class ArraySinksTest : public internal::SinkFolderTest {
  protected:
-  /// Of the options, before the colon, and a name in the test's folder.
+  /// Makes a sink from `options`, the text before the colon, that writes `name` in the test's folder.
   auto Make(const std::string& options, const std::string& name) {
     return internal::MakeSink("log", options + ":" + (path_ / name).string());
   }
-  /// A record whose leaves have so many elements of this value each.
+  /// Sends a record whose leaves have `elements` elements of one value each.
   static Status Send(internal::Callback& sink, const SiteInfo& site, const std::vector<int64_t>& elements,
                      float value) {
     std::vector<TestBuffer> buffers;
@@ -66,7 +66,7 @@ class ArraySinksTest : public internal::SinkFolderTest {
     std::ifstream file(path_ / name, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  /// The first characters of each value.
+  /// Returns the first characters of each value.
   std::vector<std::string> Values(const std::string& name) const {
     std::vector<std::string> values;
     EXPECT_THAT(ForEachWrittenRow(path_ / name,
@@ -124,7 +124,7 @@ TEST_F(ArraySinksTest, ArrowEmptiesNoOtherFile) {
   }
 }
 
-// More would end the stack of those who print nested lists.
+// Deeper nesting would overflow the stack of programs that print nested lists.
 TEST_F(ArraySinksTest, ArraysOfMoreThan64AxesAreNoneOfThem) {
   for (const size_t rank : {64, 65}) {
     const std::vector<int64_t> ones(rank - 1, 1);
@@ -174,7 +174,7 @@ TEST_F(ArraySinksTest, ArrowHasTheNameOfEachRecord) {
   EXPECT_THAT(names, ElementsAre("a0", "a1", "bb0", "a2", "bb1", "bb2", "bb3"));
 }
 
-// Large rows are written from where they are, and no memory is made for a null in their place.
+// A large row is written from where it lies, and a null in place of one takes no memory.
 TEST_F(ArraySinksTest, ArrowHasLargeRowsAndNullsAmongSmallOnes) {
   constexpr int64_t kLarge = 100'000;
   const SiteInfo both = {"t", {"large", "small"}}, one = {"t", {"small"}};
@@ -198,7 +198,7 @@ TEST_F(ArraySinksTest, ArrowHasLargeRowsAndNullsAmongSmallOnes) {
   EXPECT_THAT(cells, ElementsAre("[11]", "[1", "", "[2", "[33]", "[3"));
 }
 
-// The columns of a file that it goes on with may be larger than memory.
+// The columns of an appended file may be larger than memory.
 TEST_F(ArraySinksTest, ANullTakesAsMuchDiskAsAValueAndNoMemory) {
   Put("log", internal::SchemaMessage({{.name = "name", .kind = ArrowColumn::Kind::kText},
                                       {.name = "step", .dtype = DType::kInt64},

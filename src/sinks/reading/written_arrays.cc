@@ -17,6 +17,7 @@
 
 #include "callout/abi.h"
 #include "callout/text.h"
+#include "core/base/cat.h"
 #include "core/encoding/utf8.h"
 #include "core/encoding/wire.h"
 #include "sinks/arrays/arrow_reader.h"
@@ -27,11 +28,11 @@
 namespace callout::pjrt {
 namespace {
 
-constexpr uint64_t kMaxRow = 1 << 30;  // bytes
+constexpr uint64_t kMaxRow = 1 << 30;  // In bytes.
 
 Status TooLarge() { return InvalidArgument("a row of it has more than 1 GiB"); }
 
-// Bytes of a row of this type; nothing for more than kMaxRow.
+// Returns the size of a row of this type, or an error if it exceeds kMaxRow.
 Result<uint64_t> RowBytes(DType dtype, std::span<const int64_t> shape) {
   auto bytes = static_cast<uint64_t>(BitWidth(dtype) / 8);
   for (const int64_t extent : shape) {
@@ -90,7 +91,7 @@ Status ReadFileAt(int fd, uint64_t offset, uint64_t bytes, std::string& out) {
     const ssize_t n = pread(fd, out.data() + at, bytes - at, static_cast<off_t>(offset + at));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return InternalError(std::strerror(errno));
-    if (n == 0) return InvalidArgument("it ends before byte " + std::to_string(offset + bytes));
+    if (n == 0) return InvalidArgument(internal::Cat("it ends before byte ", offset + bytes));
     at += static_cast<uint64_t>(n);
   }
   return OkStatus();
@@ -139,7 +140,7 @@ WrittenCell FloatCell(uint32_t bits) {
   return ArrayCell("value", DType::kFloat32, {}, {reinterpret_cast<const char*>(&bits), sizeof(bits)});
 }
 
-// Reads a tensor of a summary, which has numbers or bytes. Earlier versions wrote scalars as tensors.
+// Reads a tensor of a summary, which holds numbers or bytes. Earlier versions wrote scalars as tensors.
 WrittenCell TensorCell(std::string_view tensor) {
   using internal::WireField;
   enum Tensor { kShape = 2, kContent = 4, kFloats = 5, kStrings = 8 };
@@ -153,20 +154,20 @@ WrittenCell TensorCell(std::string_view tensor) {
       if (!field->is_bytes) bytes.assign(reinterpret_cast<const char*>(&bits), sizeof(bits));
       if (bytes.size() == sizeof(float)) cell = ArrayCell("value", DType::kFloat32, {}, bytes);
     } else if (field->number == kContent && field->is_bytes) {
-      constexpr int64_t kColumns = 3;  // of a histogram: from, to, count
+      constexpr int64_t kColumns = 3;  // A histogram's columns are from, to, count.
       const auto rows = static_cast<int64_t>(field->bytes.size() / (kColumns * sizeof(double)));
       const int64_t shape[] = {rows, kColumns};
       const std::string bytes(field->bytes.substr(0, static_cast<size_t>(rows) * kColumns * sizeof(double)));
       cell = ArrayCell("value", DType::kFloat64, shape, bytes);
     } else if (field->number == kStrings && field->is_bytes) {
       const bool is_png = field->bytes.starts_with("\x89PNG");
-      texts.push_back(is_png ? "PNG of " + std::to_string(field->bytes.size()) + " bytes"
+      texts.push_back(is_png ? internal::Cat("PNG of ", field->bytes.size(), " bytes")
                              : internal::ValidUtf8(field->bytes));
     }
   }
   if (texts.empty()) return cell;
   cell.kind = WrittenCell::Kind::kText;
-  for (const std::string& text : texts) cell.text += (cell.text.empty() ? "" : ", ") + text;
+  cell.text += internal::Join(texts, ", ");
   return cell;
 }
 
@@ -212,23 +213,23 @@ Status ForEachEvent(const OpenedFile& file, const VisitRow& visit) {
 
 namespace {
 
-// zarr.json can tell of more rows than anybody can wait for, and of more chunks in one of them.
+// Limits missing rows, and missing chunks of one row: zarr.json may claim more than anybody can wait for.
 constexpr int64_t kMostMissing = 1 << 20;
 
-// What was not there since the last chunk that was.
+// Counts what has been missing since the last chunk that exists.
 struct Hole {
   int64_t chunks = 0;
   int64_t rows = 0;
-  int64_t all_of = -1;  // the first index of chunks none of which is there
+  int64_t all_of = -1;  // The index, along the rows, of chunks that are all missing.
 };
 
 Status TooMuchMissing(const char* what, int64_t row) {
-  return InvalidArgument("of the last " + std::to_string(kMostMissing) + " " + what + ", up to row " +
-                         std::to_string(row) + ", none is there");
+  return InvalidArgument(
+      internal::Cat("of the last ", kMostMissing, " ", what, ", up to row ", row, ", none is there"));
 }
 
-// A row of an array from the chunks of all writers. Those that are not there have the fill value, which is zero. A
-// chunk counts once, at its first row.
+// Reads a row of an array from the chunks of all writers. Missing chunks read as the fill value, which is zero. Each
+// missing chunk counts once, at its first row.
 Status ReadZarrRow(const std::string& folder, const internal::ZarrArray& array, int64_t row, Hole& hole,
                    std::string& out) {
   const auto item = static_cast<uint64_t>(BitWidth(array.dtype) / 8);
@@ -244,8 +245,8 @@ Status ReadZarrRow(const std::string& folder, const internal::ZarrArray& array, 
   std::vector<int64_t> writer(rank);
   std::string part;
   while (true) {
-    std::string path = folder + "/c/" + std::to_string(chunk);
-    for (const int64_t index : writer) path += "/" + std::to_string(index);
+    std::string path = internal::Cat(folder, "/c/", chunk);
+    for (const int64_t index : writer) path += internal::Cat("/", index);
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno != ENOENT) return InternalError("'" + path + "': " + std::strerror(errno));
     if (fd < 0 && row % array.chunk_rows == 0 && hole.chunks++ == kMostMissing) return TooMuchMissing("chunks", row);
@@ -255,7 +256,7 @@ Status ReadZarrRow(const std::string& folder, const internal::ZarrArray& array, 
       Status status = ReadFileAt(fd, offset, part_bytes, part);
       close(fd);
       CALLOUT_RETURN_IF_ERROR(std::move(status));
-      for (uint64_t from = 0; from < part_bytes; from += item) {  // element by element, into its place
+      for (uint64_t from = 0; from < part_bytes; from += item) {  // Copies each element to its position.
         uint64_t at = from / item, to = 0, stride = 1;
         bool inside = true;
         for (size_t axis = rank; axis-- > 0;) {
@@ -316,7 +317,7 @@ Status ForEachZarrNode(const std::string& folder, const std::string& name, int d
     inner_folder.append("/").append(each);
     Status status = ForEachZarrNode(inner_folder, inner, depth + 1, more, visit);
     if (!status.ok())
-      return depth > 0 ? std::move(status) : Status(status.code(), inner + ": " + std::string(status.message()));
+      return depth > 0 ? std::move(status) : status.WithMessage(inner + ": " + std::string(status.message()));
   }
   return OkStatus();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of files with arrays in them, for written_rows.h.
+// Reads the rows of files that hold arrays, for written_rows.h.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@
 
 namespace callout::pjrt {
 
-/// Bytes of a file that is open for reading.
+/// A file that is open for reading, and its size.
 struct OpenedFile {
   int fd = -1;
   uint64_t size = 0;
 };
 
-/// `visit` returning false is no error. Errors: InvalidArgument, Internal.
+/// These functions visit rows until `visit` returns false, which is no error. Errors: InvalidArgument, Internal.
 Status ForEachArrowRow(const OpenedFile& file, const VisitRow& visit);
 Status ForEachNpyRow(const OpenedFile& file, const VisitRow& visit);
-/// Visits the rows of an event file of TensorBoard's, one a value.
+/// Visits the rows of one of TensorBoard's event files, one for each value.
 Status ForEachEvent(const OpenedFile& file, const VisitRow& visit);
 /// Visits the rows in the folder of a Zarr store, a group or an array.
 Status ForEachZarrRow(const std::string& folder, const VisitRow& visit);
 
-/// All bytes at a place, as many as that: InvalidArgument where the file ends before.
+/// Reads exactly `bytes` bytes at an offset. InvalidArgument if the file ends earlier.
 Status ReadFileAt(int fd, uint64_t offset, uint64_t bytes, std::string& out);
 
 }  // namespace callout::pjrt

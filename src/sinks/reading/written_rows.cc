@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "callout/text.h"
+#include "core/base/cat.h"
 #include "core/encoding/json.h"
 #include "sinks/files/csv.h"
 #include "sinks/files/tf_record.h"
@@ -89,14 +90,14 @@ WrittenCell CellOf(std::string name, const Json& json) {
   return cell;
 }
 
-// The record's own members first, as the sink writes them.
+// Visits the record's own members first, in the order in which the sink writes them.
 Status ForEachJsonLine(const OpenedFile& file, const VisitRow& visit) {
   size_t number = 0;
   return ForEachLineOf(file, [&](std::string_view line) -> Result<bool> {
     ++number;
     const auto json = ParseJson(line);
     if (!json || json->kind != Json::Kind::kObject) {
-      return InvalidArgument("line " + std::to_string(number) + " is no JSON object");
+      return InvalidArgument(internal::Cat("line ", number, " is no JSON object"));
     }
     WrittenRow row;
     constexpr std::string_view kOwn[] = {"name", "step", "device", "run", "seq", "time"};
@@ -127,7 +128,7 @@ Status ForEachCsvLine(const OpenedFile& file, const VisitRow& visit) {
     ++number;
     auto cells = internal::ParseCsvLine(line);
     if (!cells || (number > 1 && cells->size() != columns.size()) || line.find('\0') != std::string_view::npos) {
-      return InvalidArgument("line " + std::to_string(number) + " is none of the CSV that a sink writes");
+      return InvalidArgument(internal::Cat("line ", number, " is none of the CSV that a sink writes"));
     }
     if (number == 1) {
       columns = *std::move(cells);
@@ -162,7 +163,7 @@ Status ForEachRowAt(const std::string& path, const VisitRow& visit) {
   return status;
 }
 
-// Of TensorBoard's, which has a file for each time that it was opened.
+// Visits a folder of TensorBoard's event files. The folder has one file for each time that the sink was opened.
 Status ForEachRowOfFolder(const std::string& path, const VisitRow& visit) {
   std::error_code error;
   if (std::filesystem::exists(path + "/zarr.json", error)) return ForEachZarrRow(path, visit);
@@ -186,7 +187,7 @@ Status ForEachWrittenRow(const std::string& path, const VisitRow& visit) {
   Status status =
       std::filesystem::is_directory(path, ignored) ? ForEachRowOfFolder(path, visit) : ForEachRowAt(path, visit);
   if (status.ok()) return status;
-  return {status.code(), "callout: cannot read '" + path + "': " + std::string(status.message())};
+  return status.WithMessage("callout: cannot read '" + path + "': " + std::string(status.message()));
 }
 
 void AppendCellJson(const WrittenCell& cell, std::string& out) {

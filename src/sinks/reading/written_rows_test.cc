@@ -35,7 +35,7 @@ using ::testing::StartsWith;
 
 class WrittenRowsTest : public internal::SinkFolderTest {
  protected:
-  /// Writes two records by the sink of this kind to a file of this name; the second is the double of the first.
+  /// Writes two records with a sink of this kind to a file of this name. The second record is the double of the first.
   std::string Written(const std::string& kind, const std::string& name) {
     std::string path = path_ / name;
     auto sink = internal::MakeSink("log", kind + ":" + path);
@@ -51,7 +51,7 @@ class WrittenRowsTest : public internal::SinkFolderTest {
     return path;
   }
 
-  /// A sink of this kind that appends to the file; both may fail.
+  /// Appends to the file with a sink of this kind. Both steps may fail.
   static void GoOn(const std::string& kind, int fd) {
     const auto sink = internal::MakeSink("log", kind + ",append:/proc/self/fd/" + std::to_string(fd));
     if (!sink.ok()) return;
@@ -109,14 +109,14 @@ TEST_F(WrittenRowsTest, ScalarsOfEventFilesAreSimpleValuesOrTensors) {
   EXPECT_THAT(Values(path_ / "events", "value"), ElementsAre("0.5", "0.5"));
 }
 
-// Whatever byte of a file is another one, and wherever it ends, it is read or is an error, and a sink goes on with it
-// or does not.
+// Changes each byte of a file, and cuts the file at each length: reading succeeds or gives an error, and so does
+// appending.
 TEST_F(WrittenRowsTest, DamagedFilesAreErrors) {
   const internal::LogCapture log;
   Written("npy", "{leaf}.npy");
   Written("zarr", "z");
   Written("arrow", "a");
-  const int fd = memfd_create("damaged", MFD_CLOEXEC);  // thousands of files on a disk take their time
+  const int fd = memfd_create("damaged", MFD_CLOEXEC);  // A memory file: thousands of files on a disk take too long.
   size_t refused = 0;
   for (const char* name : {"a", "a.npy", "z/t/a/zarr.json"}) {
     std::ifstream file(path_ / name, std::ios::binary);
@@ -149,24 +149,25 @@ TEST_F(WrittenRowsTest, DamagedFilesAreErrors) {
 }
 
 TEST_F(WrittenRowsTest, RowsThatOnlyTheTextTellsOfEnd) {
-  const int64_t told = int64_t{1} << 62, most = 1 << 20;
+  const int64_t claimed = int64_t{1} << 62, most = 1 << 20;
   fs::create_directories(path_ / "z");
-  std::ofstream(path_ / "z/zarr.json") << internal::ZarrArrayText({DType::kInt8, {}, {}, told, 1, {{"", told}}});
+  std::ofstream(path_ / "z/zarr.json") << internal::ZarrArrayText({DType::kInt8, {}, {}, claimed, 1, {{"", claimed}}});
   int64_t rows = 0;
   const auto visit = [&](const WrittenRow&) { return ++rows <= most; };
   EXPECT_THAT(ForEachWrittenRow(path_ / "z", visit),
               StatusIs(StatusCode::kInvalidArgument, "of the last 1048576 chunks, up to row 1048576, none is there"));
   EXPECT_EQ(rows, most);
 
-  // All of them in one chunk.
-  std::ofstream(path_ / "z/zarr.json") << internal::ZarrArrayText({DType::kInt8, {}, {}, told, told, {{"", told}}});
+  // All rows are in one chunk.
+  std::ofstream(path_ / "z/zarr.json") << internal::ZarrArrayText(
+      {DType::kInt8, {}, {}, claimed, claimed, {{"", claimed}}});
   rows = 0;
   EXPECT_THAT(ForEachWrittenRow(path_ / "z", visit),
               StatusIs(StatusCode::kInvalidArgument, "of the last 1048576 rows, up to row 1048576, none is there"));
   EXPECT_EQ(rows, most);
 }
 
-// A chunk of many rows that is not there is one chunk.
+// A missing chunk of many rows counts as one chunk.
 TEST_F(WrittenRowsTest, AHoleInTheRowsOfManyShardsIsZeros) {
   constexpr int64_t kHole = 20'000, kShards = 64;
   fs::create_directories(path_ / "z/c/1");
@@ -185,7 +186,7 @@ TEST_F(WrittenRowsTest, AHoleInTheRowsOfManyShardsIsZeros) {
 }
 
 TEST_F(WrittenRowsTest, ARowOfChunksThatOnlyTheTextTellsOfEnds) {
-  const int64_t wide = 1 << 28;  // bytes, each in a chunk of its own
+  const int64_t wide = 1 << 28;  // In bytes, each in a chunk of its own.
   fs::create_directories(path_ / "z");
   std::ofstream(path_ / "z/zarr.json") << internal::ZarrArrayText({DType::kInt8, {wide}, {1}, 1, 1, {{"0", 1}}});
   const auto visit = [](const WrittenRow&) { return true; };
@@ -212,7 +213,7 @@ TEST_F(WrittenRowsTest, ArraysWithAnotherFillValueAreErrors) {
   }
 }
 
-TEST_F(WrittenRowsTest, ArraysWithRowsOfOtherWritersAreErrors) {  // found by `ci/fuzz.sh`
+TEST_F(WrittenRowsTest, ArraysWithRowsOfOtherWritersAreErrors) {  // Found by `ci/fuzz.sh`.
   const auto parsed = [](const std::vector<int64_t>& axes, const std::string& writer) {
     return internal::ParseZarrArray(internal::ZarrArrayText({DType::kInt8, axes, axes, 1, 1, {{writer, 1}}})).status();
   };

@@ -11,15 +11,15 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-// Squares of numbers between these are far from overflow and underflow.
+// Squares of numbers in this range neither overflow nor underflow.
 constexpr double kSmall = 1e-140;
 constexpr double kLarge = 1e140;
 
-// Compilers must not change the order of sums, so they vectorise none that is written as one.
+// Vectors that this file writes out: compilers must not reorder floating-point sums, and so vectorize none of them.
 using Pack = double __attribute__((vector_size(16)));
 using Counts = int64_t __attribute__((vector_size(16)));
 constexpr size_t kPackSize = 2;
-constexpr size_t kVectors = 4;  // as many sums hide the latency of an addition
+constexpr size_t kVectors = 4;  // Enough independent sums to hide the latency of an addition.
 constexpr size_t kBlock = kPackSize * kVectors;
 
 Pack LoadPack(const double* from) {
@@ -28,7 +28,7 @@ Pack LoadPack(const double* from) {
   return pack;
 }
 
-// All that one look at the elements tells.
+// The results of one pass over the elements.
 struct Look {
   double sum = 0;
   double min = kInfinity;
@@ -95,7 +95,7 @@ struct Distances {
   double squares = 0;
 };
 
-// From `mean`, which rounding has moved a little: their sum puts that right.
+// Returns distances from `mean`, which is rounded; the sum of the distances corrects for that.
 Distances DistancesFrom(double mean, const double* values, size_t count) {
   Pack squares[kVectors] = {};
   Pack sums[kVectors] = {};

@@ -2,10 +2,10 @@
 //
 // Count, sum, variance and extremes of a stream of numbers.
 //
-// A part of an array is summed twice while it lies in the first-level cache, the second time about its own mean; parts
-// are put together by the pairwise formulas of Chan, Golub and LeVeque (Updating formulae and a pairwise algorithm for
-// computing sample variances, 1979). Totals are kept with 64 bits of mantissa and 15 of exponent, so that neither 1e300
-// nor a subnormal number spoils them.
+// A part of an array is summed twice while it lies in the first-level cache, the second time around its own mean. The
+// results of parts are combined by the pairwise formulas of Chan, Golub and LeVeque (Updating formulae and a pairwise
+// algorithm for computing sample variances, 1979). Totals have 64 bits of mantissa and 15 of exponent, so that neither
+// 1e300 nor a subnormal number spoils them.
 #pragma once
 
 #include <cstddef>
@@ -16,24 +16,25 @@
 
 namespace callout::internal {
 
-/// A part of an array: its finite elements and what was there besides. Borrowed: `values` is whoever's made it.
+/// A part of an array: its finite elements, and properties of them. Borrowed: valid as long as the array that `values`
+/// points into.
 struct Part {
   const double* values;
   size_t count;
   size_t zeros;
   double min;
   double max;
-  double least_magnitude;  ///< Of those that are not zero; infinity if there are none.
+  double least_magnitude;  ///< The least magnitude of nonzero elements; infinity if there are none.
 };
 
 class CALLOUT_EXPORT Moments {
  public:
-  /// Counts `values`, and moves the finite ones among them to the front.
+  /// Counts `values`, and moves the finite ones to the front. Returns the finite ones.
   Part Add(double* values, size_t count);
   void Merge(const Moments& other);
 
-  /// The number of finite elements, of which everything but the next three is. All are 0 where there are none, and NaN
-  /// where that makes no sense.
+  /// The number of finite elements. All statistics but the next three describe these only. Without finite elements, the
+  /// sum is 0, and the mean, the variance and the extremes are NaN.
   uint64_t count() const { return count_; }
   uint64_t nans() const { return nans_; }
   uint64_t positive_infinities() const { return positive_infinities_; }
@@ -41,7 +42,7 @@ class CALLOUT_EXPORT Moments {
   uint64_t zeros() const { return zeros_; }
   double sum() const { return static_cast<double>(sum_); }
   double mean() const;
-  /// The variance of the elements themselves, not an estimate from a sample: divided by their number.
+  /// The population variance: the squared distances are divided by the number of elements.
   double variance() const;
   double standard_deviation() const;
   double min() const { return count_ > 0 ? min_ : std::numeric_limits<double>::quiet_NaN(); }
@@ -57,7 +58,7 @@ class CALLOUT_EXPORT Moments {
   uint64_t negative_infinities_ = 0;
   uint64_t zeros_ = 0;
   long double sum_ = 0;
-  long double squares_ = 0;  ///< Of the distances to the mean.
+  long double squares_ = 0;  ///< The sum of squared distances from the mean.
   double min_ = std::numeric_limits<double>::infinity();
   double max_ = -std::numeric_limits<double>::infinity();
 };

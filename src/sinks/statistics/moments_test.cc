@@ -40,7 +40,7 @@ TEST(MomentsTest, OneElement) {
   EXPECT_EQ(moments.max(), -2.5);
 }
 
-// Lengths around the size of what is summed at once.
+// Tests lengths around the size of a block.
 TEST(MomentsTest, AgreesWithTheDefinitionAtEveryLength) {
   std::mt19937 random(7);
   std::normal_distribution<double> normal(100, 3);
@@ -92,7 +92,7 @@ TEST(MomentsTest, LargeNumbersWithASmallSpreadKeepIt) {
 TEST(MomentsTest, NeitherHugeNorSubnormalNumbersSpoilTheDeviation) {
   EXPECT_DOUBLE_EQ(Of({1e300, 3e300}).standard_deviation(), 1e300);
   EXPECT_DOUBLE_EQ(Of({1e308, 1.5e308}).mean(), 1.25e308);
-  EXPECT_EQ(Of({1e300, 3e300}).variance(), kInfinity);  // it is more than a double holds
+  EXPECT_EQ(Of({1e300, 3e300}).variance(), kInfinity);  // The variance exceeds the range of a double.
   EXPECT_DOUBLE_EQ(Of({4e-320, 8e-320}).standard_deviation(), 2e-320);
   EXPECT_EQ(Of({5e-324}).zeros(), 0U);
 }

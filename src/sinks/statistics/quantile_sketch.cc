@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMantissaBits = 52;
 constexpr uint64_t kMagnitude = ~uint64_t{0} >> 1;
-constexpr int64_t kSlack = 64;  // buckets more than are needed now
+constexpr int64_t kSlack = 64;  // Additional buckets that are allocated in advance.
 
 int64_t BucketOf(double magnitude, int shift) {
   return static_cast<int64_t>(std::bit_cast<uint64_t>(magnitude) >> shift);
@@ -36,7 +36,7 @@ void QuantileSketch::Add(const Part& part) {
   if (part.zeros == part.count) return;
   const double largest = std::max(-part.min, part.max);
   Cover(BucketOf(part.least_magnitude, shift_), BucketOf(largest, shift_));
-  // No branches: signs and zeros of real data cannot be predicted.
+  // Has no branches: signs and zeros of real data are unpredictable.
   uint64_t* const counts = counts_.data();
   uint64_t used = 0;
   const int shift = shift_;
@@ -57,12 +57,12 @@ void QuantileSketch::Add(const Part& part) {
     const uint64_t bits = std::bit_cast<uint64_t>(part.values[i]);
     used |= bits;
     const uint64_t is_number = (bits & kMagnitude) != 0 ? 1 : 0;
-    counts[place(bits) & (0 - is_number)] += is_number;  // a zero adds nothing to the first
+    counts[place(bits) & (0 - is_number)] += is_number;  // A zero adds 0 to the first bucket.
   }
   used_bits_ |= used;
 }
 
-// Makes room for the buckets from `low` to `high`, which are numbered by the shift at the call.
+// Makes room for the buckets from `low` to `high`, numbered by the shift at the time of the call.
 void QuantileSketch::Cover(int64_t low, int64_t high) {
   if (width_ > 0) {
     if (low >= base_ && high < base_ + width_) [[likely]]
@@ -126,7 +126,7 @@ void QuantileSketch::Merge(const QuantileSketch& other) {
   }
 }
 
-// The buckets in the order of their numbers: the negative ones from the largest magnitude on, zero, the positive ones.
+// Orders the buckets by their numbers: negative buckets from the largest magnitude on, zero, positive buckets.
 QuantileSketch::Bucket QuantileSketch::BucketAt(size_t ascending) const {
   const auto width = static_cast<size_t>(width_);
   if (ascending == width) return {0, 0, zeros_};
@@ -164,10 +164,10 @@ double QuantileSketch::Quantile(double q) const {
 std::vector<double> QuantileSketch::CountsBelow(std::span<const double> edges) const {
   std::vector<double> counts;
   counts.reserve(edges.size());
-  double below = 0;  // in the buckets before the i-th
+  double below = 0;  // The number of elements in the buckets before the i-th.
   size_t i = 0;
   for (const double edge : edges) {
-    // A bucket of negative numbers has its upper end in it, others have the largest element.
+    // A bucket of negative numbers includes its upper end. So does the bucket of the largest element.
     const auto reaches = [&](const Bucket& bucket) {
       const bool is_closed = i <= static_cast<size_t>(width_) || bucket.high == max_;
       return is_closed ? bucket.high >= edge : bucket.high > edge;

@@ -27,7 +27,7 @@ QuantileSketch SketchOf(const std::vector<double>& values) {
   return sketch;
 }
 
-// Every quantile lies between its two neighbours among the elements, but for the error.
+// Expects every quantile to lie between its two neighbours among the elements, within the error.
 void ExpectWithinError(const QuantileSketch& sketch, std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const double error = sketch.relative_error() * (1 + 1e-12);

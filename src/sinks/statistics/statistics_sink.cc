@@ -12,9 +12,10 @@
 namespace callout::internal {
 namespace {
 
-// Equal widths, but for rounding: the place of an element can be computed.
+// Returns whether all widths are equal, within rounding, so that an element's bin can be computed.
 bool AreEven(const std::vector<double>& edges) {
-  constexpr double kTolerance = 1e-6;  // of a width; an element is then in the computed bin or in one beside it
+  // Relative to a width. An element then is in the computed bin or in a neighbour of it.
+  constexpr double kTolerance = 1e-6;
   const double width = (edges.back() - edges.front()) / static_cast<double>(edges.size() - 1);
   if (!std::isnormal(width)) return false;
   for (size_t i = 0; i < edges.size(); ++i) {
@@ -61,7 +62,7 @@ void FixedBins::Merge(const FixedBins& other) {
 
 namespace {
 
-constexpr int64_t kPart = 1024;  // elements: 8 KB as doubles, which stay in the first-level cache
+constexpr int64_t kPart = 1024;  // In elements: 8 KB as doubles, which stay in the first-level cache.
 
 }  // namespace
 
@@ -100,7 +101,7 @@ Status LeafStatistics::Merge(const LeafStatistics& other) {
 
 std::vector<uint64_t> LeafStatistics::CountsBetween(std::span<const double> edges) const {
   std::vector<double> below = sketch_->CountsBelow(edges);
-  // The last bin has its upper edge in it.
+  // The last bin includes its upper edge.
   if (moments_.count() > 0 && edges.back() >= moments_.max()) below.back() = static_cast<double>(moments_.count());
   std::vector<uint64_t> counts;
   for (size_t i = 1; i < below.size(); ++i) {
@@ -145,7 +146,7 @@ const SinkKind& HistogramKind() {
 }
 
 Status StatisticsSink::Deliver(const Record& record) {
-  // A reader waits for the whole record, so that what it gets is of whole records.
+  // Locks for the whole record, so that readers see whole records.
   MutexLock lock(mutex_);
   Key key(record.site->label, {});
   for (size_t i = 0; i < record.buffers.size(); ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A sink that counts: histograms between given edges, all counts of one leaf, and the sink, which answers at any
-// time.
+// The sink that computes statistics: histograms between given edges, all statistics of one leaf, and the sink itself,
+// which can be read at any time.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +26,15 @@ namespace callout::internal {
 
 class CALLOUT_EXPORT FixedBins {
  public:
-  /// `edges`: two or more, ascending.
+  /// `edges` are two or more, and ascend.
   explicit FixedBins(std::vector<double> edges);
 
-  /// `values` are finite.
+  /// Requires finite `values`.
   void Add(const double* values, size_t count);
-  /// `other` has the same edges.
+  /// Requires equal edges.
   void Merge(const FixedBins& other);
 
-  /// A bin has its lower edge in it, the last one its upper edge too.
+  /// Each bin includes its lower edge; the last bin includes its upper edge, too.
   const std::vector<double>& edges() const { return edges_; }
   const std::vector<uint64_t>& counts() const { return counts_; }
 
@@ -47,21 +47,21 @@ class CALLOUT_EXPORT FixedBins {
   bool is_even_;
 };
 
-// All that is counted of one leaf of a tap's value.
+// All statistics of one leaf of a tap's value.
 
 struct StatisticsOptions {
   bool quantiles = true;      ///< Keep a QuantileSketch.
-  std::vector<double> edges;  ///< Of FixedBins; none: there are none.
+  std::vector<double> edges;  ///< The edges of FixedBins. Empty: there are no FixedBins.
 };
 
-/// Not thread-safe; a copy is a snapshot.
+/// Not thread-safe. A copy is a snapshot.
 class CALLOUT_EXPORT LeafStatistics {
  public:
   explicit LeafStatistics(const StatisticsOptions& options);
 
-  /// InvalidArgument, and nothing is added, for tokens and types that are not known.
+  /// Adds all elements. InvalidArgument for tokens and unknown types; nothing is added then.
   Status Add(const callout_buffer& buffer);
-  /// InvalidArgument if the other one keeps something else.
+  /// InvalidArgument if `other` keeps other statistics.
   Status Merge(const LeafStatistics& other);
 
   uint64_t records() const { return records_; }
@@ -69,7 +69,7 @@ class CALLOUT_EXPORT LeafStatistics {
   const std::optional<QuantileSketch>& sketch() const { return sketch_; }
   const std::optional<FixedBins>& bins() const { return bins_; }
 
-  /// How many elements lie between each two of `edges`, which ascend: from the sketch, which is there.
+  /// Returns the number of elements between each two of `edges`, which must ascend. Requires a sketch.
   std::vector<uint64_t> CountsBetween(std::span<const double> edges) const;
 
  private:
@@ -79,23 +79,24 @@ class CALLOUT_EXPORT LeafStatistics {
   std::optional<FixedBins> bins_;
 };
 
-// A sink that counts, and is asked at any time.
+// A sink that can be read at any time.
 
 class CALLOUT_EXPORT StatisticsSink final : public Sink {
  public:
-  /// (tap, leaf): the tap's name and the leaf's, "" for a value that is a single array. Several taps of one name, and
-  /// all devices, count together.
+  /// The names of the tap and of the leaf; the leaf of a single array is "". Taps of one name, and all devices, are
+  /// counted together.
   using Key = std::pair<std::string, std::string>;
 
   StatisticsSink(std::string label, StatisticsOptions options) : Sink(std::move(label)), options_(std::move(options)) {}
   Status Deliver(const Record& record) override;
 
-  /// What whole records came to. May wait for the record that is being counted: call it without the GIL. Thread-safe.
+  /// Returns the statistics of all whole records. May wait for the record that is being counted, so do not hold the
+  /// GIL. Thread-safe.
   std::vector<std::pair<Key, LeafStatistics>> Snapshot() const;
-  /// As Snapshot, of one leaf; empty if nothing came of it. Thread-safe.
+  /// Returns the statistics of one leaf, or nothing if it has received no record. May wait like Snapshot. Thread-safe.
   std::optional<LeafStatistics> Find(const Key& key) const;
   std::vector<Key> Keys() const;
-  /// Forgets everything. Thread-safe.
+  /// Removes all statistics. Thread-safe.
   void Reset();
 
  private:

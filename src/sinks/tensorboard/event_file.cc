@@ -34,7 +34,7 @@ void AppendChunk(std::string_view type, std::string_view data, std::string& out)
 
 uint32_t Adler32(std::string_view bytes) {
   constexpr uint32_t kModulus = 65521;
-  constexpr size_t kBeforeOverflow = 5552;  // bytes after which the second sum still fits
+  constexpr size_t kBeforeOverflow = 5552;  // The largest number of bytes for which the second sum fits.
   uint32_t a = 1, b = 0;
   while (!bytes.empty()) {
     for (const char byte : bytes.substr(0, kBeforeOverflow)) b += a += static_cast<uint8_t>(byte);
@@ -45,7 +45,7 @@ uint32_t Adler32(std::string_view bytes) {
   return b << 16U | a;
 }
 
-// As a zlib stream (RFC 1950) of stored blocks.
+// Returns a zlib stream (RFC 1950) of stored blocks.
 std::string Stored(std::string_view bytes) {
   std::string stream = "\x78\x01";
   for (std::string_view rest = bytes;;) {
@@ -70,13 +70,13 @@ std::string PngOf(uint32_t width, uint32_t height, uint32_t channels, std::strin
   std::string header;
   AppendBig(width, header);
   AppendBig(height, header);
-  header += '\x08';  // bits
+  header += '\x08';  // Bits of a channel.
   header += channels == 1 ? '\x00' : channels == 3 ? '\x02' : '\x06';
-  header.append(3, '\0');  // deflate, filters by row, not interlaced
+  header.append(3, '\0');  // Deflate, filters by row, not interlaced.
   std::string rows;
   rows.reserve(pixels.size() + height);
   for (uint32_t row = 0; row < height; ++row) {
-    rows += '\0';  // no filter
+    rows += '\0';  // No filter.
     rows += pixels.substr(row * row_bytes, row_bytes);
   }
   std::string png = "\x89PNG\r\n\x1a\n";
@@ -110,7 +110,7 @@ double FirstValue(const callout_buffer& buffer) {
 
 namespace {
 
-constexpr size_t kBuckets = 30;  // as TensorFlow's and TensorBoard's own writers have
+constexpr size_t kBuckets = 30;  // The number that TensorFlow's and TensorBoard's own writers use.
 
 // Field numbers.
 enum Data { kSimpleValue = 2, kTensor = 8 };
@@ -132,7 +132,7 @@ std::string_view BytesOf(const T& values) {
   return {reinterpret_cast<const char*>(&values), sizeof(values)};
 }
 
-// [left edge, right edge, count] of each bucket. NaN and infinities are in none.
+// Writes [left edge, right edge, count] for each bucket. NaN and infinities are in none.
 std::string HistogramTensor(const callout_buffer& buffer) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   double low = kInfinity, high = -kInfinity, count = 0;
@@ -145,7 +145,7 @@ std::string HistogramTensor(const callout_buffer& buffer) {
     }
   });
   std::array<std::array<double, 3>, kBuckets> buckets = {};
-  const double scale = high - low < kInfinity ? 1 : 0.5;  // of what would be too large for a double
+  const double scale = high - low < kInfinity ? 1 : 0.5;  // Scales a range that would overflow a double.
   const double width = (high * scale - low * scale) / kBuckets;
   if (count > 0) {
     const auto edge = [&](size_t i) { return (low * scale + width * static_cast<double>(i)) / scale; };
@@ -160,7 +160,7 @@ std::string HistogramTensor(const callout_buffer& buffer) {
       }
     });
   } else {
-    buckets.back()[2] = count;  // all are one number
+    buckets.back()[2] = count;  // All elements are equal.
   }
   WireWriter tensor;
   tensor.AddNumber(kDType, kDouble);
@@ -169,7 +169,7 @@ std::string HistogramTensor(const callout_buffer& buffer) {
   return tensor.bytes();
 }
 
-// Floats from 0 to 1, as TensorFlow has them.
+// TensorFlow's convention: floats from 0 to 1.
 Result<std::string> PixelsOf(const callout_buffer& buffer) {
   const auto dtype = static_cast<DType>(buffer.dtype);
   if (dtype == DType::kUint8) return std::string(static_cast<const char*>(buffer.data), buffer.size_bytes);
@@ -181,7 +181,7 @@ Result<std::string> PixelsOf(const callout_buffer& buffer) {
   std::string pixels;
   ForEachValue(buffer, [&](std::span<const double> values) {
     for (const double value : values) {
-      const double inside = value > 0 ? std::min(value, 1.0) : 0.0;  // NaN is 0
+      const double inside = value > 0 ? std::min(value, 1.0) : 0.0;  // NaN becomes 0.
       pixels += static_cast<char>(std::lround(inside * 255.0));
     }
   });
@@ -275,13 +275,13 @@ enum Metadata { kPluginData = 1, kDataClass = 4 };
 
 struct Plugin {
   std::string_view name;
-  uint64_t data_class;  // 2: tensor, 3: sequence of blobs
+  uint64_t data_class;  // 2: tensor, 3: sequence of blobs.
 };
 
 Plugin PluginOf(ShownAs kind) {
   switch (kind) {
     case ShownAs::kScalar:
-      break;  // readers know a `simple_value` without metadata
+      break;  // Readers know a `simple_value` without metadata.
     case ShownAs::kHistogram:
       return {"histograms", 2};
     case ShownAs::kImage:

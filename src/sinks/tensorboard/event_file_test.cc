@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the bytes are. That TensorBoard reads them, tests/python/sinks/test_tensorboard.py says.
+// Tests of the encoded bytes. tests/python/sinks/test_tensorboard.py tests that TensorBoard reads them.
 #include "sinks/tensorboard/event_file.h"
 
 #include <gmock/gmock.h>
@@ -80,7 +80,7 @@ TEST(EventFileTest, ValuesOfEveryRealTypeAreRead) {
     size_t count = 0;
     ForEachValue(buffer.view(), [&](std::span<const double> values) { count += values.size(); });
     EXPECT_EQ(count, 5U) << ShortName(dtype);
-    if (dtype == DType::kFloat8E8M0Fnu) continue;  // has no zero
+    if (dtype == DType::kFloat8E8M0Fnu) continue;  // The type has no zero.
     EXPECT_EQ(FirstValue(buffer.view()), 0) << ShortName(dtype);
   }
   EXPECT_GT(types, 25);

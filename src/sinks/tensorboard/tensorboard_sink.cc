@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Event files: docs/sinks.md says what becomes of a record.
+// The sink that writes event files. docs/sinks.md describes how records become events.
 #include <fnmatch.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@
 namespace callout::internal {
 namespace {
 
-// (pattern, kind)
+// Pairs of pattern and kind.
 using Chosen = std::vector<std::pair<std::string, ShownAs>>;
 
 struct ShownLeaf {
@@ -81,29 +81,29 @@ class TensorBoardSink final : public FileSink {
     return name.empty() ? record.site->label : record.site->label + "/" + name;
   }
 
-  /// The first pattern (fnmatch) that a leaf's name or tag matches gives its kind. Others are scalars if they have no
-  /// dimensions, and histograms.
+  /// The first pattern (fnmatch) that matches a leaf's name or tag gives the leaf's kind. Without a match, leaves
+  /// without dimensions are scalars, and others are histograms.
   const Chosen chosen_;
   StepCounter steps_;
   RecordCache<std::vector<ShownLeaf>> cache_;
-  // Kept for their memory.
+  // Members, so that their memory is reused.
   WireWriter value_;
   WireWriter summary_;
   WireWriter event_;
 };
 
-// As TensorBoard looks for them, and sorts them by time.
+// Returns a name of the form that TensorBoard looks for and sorts by time.
 std::string EventFileName(double now) {
   static std::atomic<int> count{0};
   std::array<char, 256> host = {};
   if (gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0') host = {"localhost"};
   std::array<char, 512> name;
   std::snprintf(name.data(), name.size(), "events.out.tfevents.%010lld.%s.%d.%d", static_cast<long long>(now),
-                host.data(), getpid(), count.fetch_add(1, std::memory_order_relaxed));  // only has to differ
+                host.data(), getpid(), count.fetch_add(1, std::memory_order_relaxed));  // Relaxed: only unique.
   return name.data();
 }
 
-// Each is "PATTERN=KIND".
+// Parses texts of the form "PATTERN=KIND".
 Result<Chosen> ChosenBy(const std::vector<std::string>& texts) {
   constexpr std::pair<std::string_view, ShownAs> kNames[] = {{"scalar", ShownAs::kScalar},
                                                              {"histogram", ShownAs::kHistogram},

@@ -46,7 +46,7 @@ TEST(ArrayTextTest, ScalarsHaveAllDigits) {
   EXPECT_THAT(ArrayText(View<float>({1e6F}, {}, DType::kFloat32)), IsOkAndHolds("1e+06"));
 }
 
-// As NumPy 2.3 prints them. float32(1e-4) is less than 1e-4.
+// NumPy 2.3 prints these texts. float32(1e-4) is less than 1e-4.
 TEST(ArrayTextTest, ScalarsHaveExponentsWhereNumpyWritesThem) {
   const auto scalar = [](double value) { return ArrayText(View<double>({value}, {}, DType::kFloat64)); };
   const auto single = [](float value) { return ArrayText(View<float>({value}, {}, DType::kFloat32)); };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers as Python's `format` writes them. What a number is made of is found first, then put together and padded.
+// Writes numbers as Python's `format` does: finds the parts of a number, joins them, and pads the result.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -26,7 +26,7 @@ void AppendPadded(std::string_view text, const FormatSpec& spec, char usual_alig
   for (size_t i = left; i < padding; ++i) out += spec.fill;
 }
 
-// The digits in groups, with as many zeros in front as `least` characters need. A separator never comes first.
+// Groups the digits, with as many leading zeros as `least` characters need. A separator never comes first.
 std::string Group(const std::string& digits, const FormatSpec& spec, int least) {
   if (digits.empty()) return {};
   const bool is_binary = spec.type != 0 && std::string_view("boxX").find(spec.type) != std::string_view::npos;
@@ -64,7 +64,7 @@ void AppendNumber(const NumberText& number, const FormatSpec& spec, std::string&
   out += tail;
 }
 
-// `adds_zero`: real numbers without a type have a digit behind the point, the parts of complex ones have not.
+// `adds_zero`: real numbers without a type have a digit after the point; parts of complex numbers do not.
 NumberText TextOf(double value, const FormatSpec& spec, bool adds_zero) {
   const bool upper = spec.type == 'E' || spec.type == 'F' || spec.type == 'G';
   const bool is_percent = spec.type == '%';

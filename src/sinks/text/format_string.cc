@@ -5,12 +5,14 @@
 #include <charconv>
 #include <utility>
 
+#include "core/base/cat.h"
 #include "core/encoding/utf8.h"
 
 namespace callout::internal {
 namespace {
 
-constexpr int kMost = 4096;  // of widths and digits: nobody reads more, and a record must not fill the memory
+// The limit of widths and digits: nobody reads more, and a record must not fill the memory.
+constexpr int kMost = 4096;
 
 bool IsAlign(char c) { return c == '<' || c == '>' || c == '=' || c == '^'; }
 
@@ -42,14 +44,14 @@ class SpecParser {
     }
     if (rest_.size() > 1) return InvalidArgument("Invalid format specifier");
     if (!rest_.empty()) spec_.type = rest_[0];
-    // Zeros go between sign and digits, but text and given alignments keep theirs.
+    // Zeros are inserted between sign and digits, except for text and explicit alignments.
     if (zero_ && spec_.align == 0 && spec_.type != 's') spec_.align = '=';
     CALLOUT_RETURN_IF_ERROR(CheckGrouping());
     return spec_;
   }
 
  private:
-  // True if a fill was given.
+  // Returns true if there is a fill.
   bool ParseAlign() {
     const size_t first = BytesOf(rest_, 1);
     if (first > 0 && first < rest_.size() && IsAlign(rest_[first])) {
@@ -74,7 +76,7 @@ class SpecParser {
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
     if (end == rest_.data() || rest_[0] == '-') return OkStatus();
     if (error != std::errc() || value > kMost) {
-      return InvalidArgument("Too many decimal digits in format string: at most " + std::to_string(kMost));
+      return InvalidArgument(Cat("Too many decimal digits in format string: at most ", kMost));
     }
     rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
     count = value;
@@ -170,7 +172,7 @@ bool IsNumber(std::string_view text) {
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// "%H:%M", but not ".1%".
+// Returns true for "%H:%M", and false for ".1%".
 bool IsTimeFormat(std::string_view spec) {
   for (size_t i = 1; i < spec.size(); ++i) {
     if (spec[i - 1] == '%' && IsLetter(spec[i])) return true;
@@ -204,7 +206,7 @@ class FormatParser {
  private:
   Status Error(size_t position, const std::string& what) const { return FormatError(format_, position, what); }
 
-  // At a '{'.
+  // Parses a field; the next character is a '{'.
   Status ParseField() {
     FormatField field;
     field.position = at_++;
@@ -252,7 +254,7 @@ class FormatParser {
     return OkStatus();
   }
 
-  // At a ':'.
+  // Parses a specification; the next character is a ':'.
   Status ParseSpec(FormatField& field) {
     const size_t begin = ++at_;
     at_ = std::min(format_.find_first_of("{}", begin), format_.size());
@@ -279,8 +281,8 @@ class FormatParser {
 }  // namespace
 
 Status FormatError(std::string_view format, size_t position, const std::string& what) {
-  return InvalidArgument("callout: cannot print with the format '" + std::string(format) + "', at character " +
-                         std::to_string(CodePoints(format.substr(0, position))) + ": " + what);
+  return InvalidArgument(Cat("callout: cannot print with the format '", format, "', at character ",
+                             CodePoints(format.substr(0, position)), ": ", what));
 }
 
 Result<std::vector<FormatPiece>> ParseFormatString(std::string_view format) { return FormatParser(format).Parse(); }

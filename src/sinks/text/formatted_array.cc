@@ -33,7 +33,7 @@ void AppendElement(T value, const FormatSpec& spec, std::string& out) {
   }
 }
 
-// A scalar that NumPy's str writes in another way than its arrays'.
+// Appends a scalar that NumPy's `str` writes otherwise than an element of an array.
 bool AppendPlainScalar(const callout_buffer& buffer, std::string& out) {
   const auto dtype = static_cast<DType>(buffer.dtype);
   if (BitWidth(dtype) <= 8) return false;
@@ -96,9 +96,10 @@ Status AppendPlainArray(const callout_buffer& buffer, std::string& out) {
 namespace callout {
 namespace {
 
-constexpr float kFloat32ExponentsFrom = 1e6F;  // NumPy 2.3 and later
+constexpr float kFloat32ExponentsFrom = 1e6F;  // NumPy 2.3 and later.
 
-// As NumPy prints scalars, and arrays without dimensions: all digits, and ".0" for whole numbers.
+// Returns the text that NumPy prints for scalars and for arrays without dimensions: all digits, and ".0" for whole
+// numbers.
 template <typename T>
 std::string ScalarText(const void* data) {
   T value;

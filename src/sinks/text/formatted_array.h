@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays of any type with a format specification for their elements.
+// Writes arrays of any type, with a format specification for their elements. All functions return InvalidArgument for
+// tokens and unknown types.
 #pragma once
 
 #include <string>
@@ -12,14 +13,14 @@
 
 namespace callout::internal {
 
-/// InvalidArgument for tokens and types that are not known, as all here.
+/// Returns the kind of format that elements of a type have.
 Result<FormatKind> FormatKindOf(DType dtype);
 
-/// Scalars as Python's format writes what `item()` returns, arrays as `numpy.array2string` with that for each element.
-/// `spec` was checked for the kind.
+/// Appends scalars as Python's format writes the result of `item()`, and arrays as `numpy.array2string` does with such
+/// elements. Requires a `spec` that was checked for the kind.
 Status AppendFormattedArray(const callout_buffer& buffer, const FormatSpec& spec, std::string& out);
 
-/// Scalars and arrays as NumPy's `str` writes them; elements of ml_dtypes with the digits of float32.
+/// Appends scalars and arrays as NumPy's `str` writes them. Elements of ml_dtypes have the digits of float32.
 Status AppendPlainArray(const callout_buffer& buffer, std::string& out);
 
 }  // namespace callout::internal

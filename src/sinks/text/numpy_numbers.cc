@@ -16,7 +16,7 @@ Decimal ReadScientific(std::string_view text) {
   if (out.negative) text.remove_prefix(1);
   const size_t e = text.find('e');
   out.first = text.substr(0, 1);
-  const size_t fraction = std::min<size_t>(2, e);  // behind the point, if there is one
+  const size_t fraction = std::min<size_t>(2, e);  // After the point, if there is one.
   out.fraction = text.substr(fraction, e - fraction);
   const size_t exponent = e + (text[e + 1] == '+' ? 2 : 1);
   std::from_chars(text.data() + exponent, text.data() + text.size(), out.exponent);
@@ -25,13 +25,13 @@ Decimal ReadScientific(std::string_view text) {
 
 namespace {
 
-// d.ddd x 10^exponent, the point left out.
+// d.ddd x 10^exponent, without the point.
 struct Scientific {
   std::string digits;
   int exponent;
 };
 
-// `digits`: how many; 0: the fewest that read back as the same number.
+// `digits` is the number of digits. 0: the fewest that read back as the same number.
 template <typename T>
 Scientific ToScientific(T magnitude, int digits) {
   std::string text(static_cast<size_t>(digits) + 64, '\0');
@@ -54,7 +54,7 @@ void AppendExponent(int exponent, bool upper, std::string& out) {
 
 NumberText LayOut(const Scientific& number, const FloatLayout& layout, bool with_exponent) {
   NumberText out;
-  const int before = with_exponent ? 1 : number.exponent + 1;  // digits before the point
+  const int before = with_exponent ? 1 : number.exponent + 1;  // Digits before the point.
   std::string fraction;
   if (before <= 0) {
     out.digits = "0";
@@ -75,7 +75,7 @@ NumberText LayOut(const Scientific& number, const FloatLayout& layout, bool with
 
 template <typename T>
 NumberText ShortestText(T magnitude, const FloatLayout& layout) {
-  // NumPy compares the number itself: the float32 whose digits are 1e-4 is smaller than that.
+  // NumPy compares the number itself; the float32 that is written 1e-4 is smaller than 1e-4.
   const auto exact = static_cast<double>(magnitude);
   return LayOut(ToScientific(magnitude, 0), layout, exact != 0 && (exact < 1e-4 || exact >= 1e16));
 }
@@ -129,7 +129,7 @@ class PartsBuilder {
   }
   void set_exponent(int exponent) { parts_.exponent = exponent; }
   FloatParts All() const { return parts_; }
-  /// Without those at the end.
+  /// Returns the parts without trailing zeros.
   FloatParts WithoutZeros() {
     while (parts_.text[parts_.size - 1] == '0' && parts_.size > parts_.point + 1) --parts_.size;
     return parts_;
@@ -141,14 +141,14 @@ class PartsBuilder {
 
 using Text = char[48];
 
-// Both are valid as long as `text`.
+// Both functions write to `text`. Borrowed: valid as long as `text`.
 template <typename T>
 Decimal Shortest(T value, Text& text) {
   const char* end = std::to_chars(text, text + sizeof(text), value, std::chars_format::scientific).ptr;
   return ReadScientific({text, static_cast<size_t>(end - text)});
 }
 
-// With `fraction` digits behind the point.
+// Rounds to `fraction` digits after the point.
 Decimal Rounded(double value, size_t fraction, Text& text) {
   constexpr auto kFormat = std::chars_format::scientific;
   const char* end = std::to_chars(text, text + sizeof(text), value, kFormat, static_cast<int>(fraction)).ptr;
@@ -172,14 +172,14 @@ FloatParts ScientificParts(T value, size_t min_fraction, size_t max_fraction) {
   return min_fraction == 0 ? parts.WithoutZeros() : parts.All();
 }
 
-// For numbers below 1e16, which are all that NumPy prints in this way by default.
+// Requires numbers below 1e16: NumPy prints no others in this way by default.
 template <typename T>
 FloatParts PositionalParts(T value) {
   Text text;
   const Decimal shortest = Shortest(value, text);
   const int behind = static_cast<int>(shortest.fraction.size()) - shortest.exponent;
   const int fraction = std::clamp(behind, 0, static_cast<int>(kPrecision));
-  // As many digits of the exact value as the shortest text has are that text.
+  // Printing the exact value with as many digits as the shortest text has gives that text.
   constexpr auto kFormat = std::chars_format::fixed;
   const char* end = std::to_chars(text, text + sizeof(text), static_cast<double>(value), kFormat, fraction).ptr;
   const std::string_view fixed(text, static_cast<size_t>(end - text));
@@ -193,7 +193,7 @@ FloatParts PositionalParts(T value) {
 
 template <typename T>
 void FloatFormat<T>::Finish() {
-  // NumPy widens the part in front of the point until its names for what is no number fit.
+  // NumPy widens the part before the point until "nan" and "inf" fit.
   const size_t behind = width() - before_;
   const size_t infinity = has_negative_infinity_ ? 4 : 3;
   const size_t longest = has_nan_ || has_infinity_ ? infinity : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text of numbers: in parts, for whoever groups digits and pads them, by Python's rules for floats
-// (PyOS_double_to_string); and as NumPy prints them in arrays.
+// The text of numbers: by Python's rules for floats (PyOS_double_to_string), in parts that can be grouped and padded;
+// and as NumPy prints numbers in arrays.
 #pragma once
 
 #include <algorithm>
@@ -14,45 +14,49 @@
 
 namespace callout::internal {
 
-/// [-]d.ddd x 10^exponent. Borrowed: valid as long as the text that it was read from.
+/// The number [-]d.ddd x 10^exponent. Borrowed: valid as long as the text that was read.
 struct Decimal {
   bool negative;
   std::string_view first;     ///< One digit.
-  std::string_view fraction;  ///< Those behind it, none or more.
+  std::string_view fraction;  ///< The digits after the first, if any.
   int exponent;
 };
 
-/// `text` is what std::to_chars writes of a finite number in scientific format: "-1.25e-07".
+/// Reads a finite number that std::to_chars wrote in scientific format, such as "-1.25e-07".
 Decimal ReadScientific(std::string_view text);
 
 struct NumberText {
   bool negative = false;
   std::string_view prefix;  ///< "0x"
-  std::string digits;       ///< Before the point; none for nan and inf.
-  std::string rest;         ///< From the point on, or "nan", or a character.
+  std::string digits;       ///< The digits before the point; none for nan and inf.
+  std::string rest;         ///< The point and everything after it, or "nan", or a character.
 };
 
 struct FloatLayout {
-  bool upper = false;        ///< 'E'
-  bool keeps_point = false;  ///< With nothing behind it; and 'g' its zeros.
-  bool adds_zero = false;    ///< Behind the point, where nothing else is.
+  bool upper = false;        ///< Writes 'E'.
+  bool keeps_point = false;  ///< Writes the point even if no digit follows; 'g' keeps its zeros, too.
+  bool adds_zero = false;    ///< Writes a zero after the point if nothing else follows.
 };
 
-/// The fewest digits that read back as the same number, with an exponent outside of 1e-4 ... 1e16.
+/// Returns the fewest digits that read back as the same number, with an exponent outside of 1e-4 ... 1e16.
 template <typename T>
 NumberText ShortestText(T magnitude, const FloatLayout& layout);
-/// The same with an exponent or without, as told.
+/// Returns the fewest digits that read back as the same number, with or without an exponent.
 template <typename T>
 NumberText ShortestText(T magnitude, const FloatLayout& layout, bool with_exponent);
-/// 'e': `precision` digits behind the point.
+/// Type 'e': `precision` digits after the point.
 NumberText ScientificText(double magnitude, int precision, const FloatLayout& layout);
-/// 'g': `precision` digits in all.
+/// Type 'g': `precision` digits in total.
 NumberText GeneralText(double magnitude, int precision, const FloatLayout& layout);
-/// 'f': `precision` digits behind the point.
+/// Type 'f': `precision` digits after the point.
 NumberText FixedText(double magnitude, int precision, const FloatLayout& layout);
 
-// Numbers as NumPy prints them in arrays. A format is chosen for all elements together, in three steps: Look at every
-// element, Choose, Measure every element, Finish; then Append writes each of them in `width()` characters.
+// NumPy's formats for numbers in arrays. All elements share one format. Its steps:
+// 1. Look at every element.
+// 2. Choose.
+// 3. Measure every element.
+// 4. Finish.
+// 5. Append each element in `width()` characters.
 
 template <typename T>
 class IntegerText {
@@ -65,21 +69,22 @@ class IntegerText {
   const char* end_;
 };
 
-/// A finite number's text, without its exponent if it has one: "-12.345".
+/// The text of a finite number, without its exponent: "-12.345".
 struct FloatParts {
   char text[48];
   size_t size = 0;
-  size_t point = 0;  ///< Where '.' is.
+  size_t point = 0;  ///< The position of '.'.
   int exponent = 0;
 
   size_t fraction() const { return size - point - 1; }
   std::string_view view() const { return {text, size}; }
 };
 
-inline constexpr size_t kPrecision = 8;  ///< Digits behind the point, at most.
+inline constexpr size_t kPrecision = 8;  ///< The most digits after the point.
 
-/// The shortest digits that read back as the same number; or those of the exact value, rounded, where that makes more
-/// than kPrecision behind the point, or more than `max_fraction`, or less than `min_fraction`.
+/// These functions return the shortest digits that read back as the same number. If these digits are more than
+/// kPrecision or `max_fraction`, or fewer than `min_fraction`, after the point, the functions round the exact value to
+/// the nearest allowed number of digits.
 template <typename T>
 FloatParts PositionalParts(T value);
 template <typename T>
@@ -125,7 +130,7 @@ class FloatFormat {
   bool has_negative_infinity_ = false;
   bool exponents_ = false;
   size_t before_ = 0;  ///< Characters before the point.
-  size_t after_ = 0;   ///< Digits behind it.
+  size_t after_ = 0;   ///< Digits after the point.
   size_t exponent_digits_ = 0;
 };
 

@@ -24,7 +24,7 @@ Excerpt::Excerpt(const callout_buffer& whole) : shown_(whole) {
   shown_.size_bytes = bytes_.size();
 }
 
-// `bytes`: of the sub-array at `from`, which has the axes from `axis` on.
+// Copies the sub-array at `from`, which has the axes from `axis` on and `bytes` bytes.
 void Excerpt::Copy(const callout_buffer& whole, uint32_t axis, const char* from, uint64_t bytes) {
   if (axis == whole.rank) {
     bytes_.insert(bytes_.end(), from, from + bytes);
@@ -42,30 +42,30 @@ namespace {
 constexpr size_t kNumpyLineWidth = 75;
 constexpr std::string_view kLeftOut = "...";
 
-// What is to be written of an array.
+// The part of an array that is written.
 struct Shown {
   const callout_buffer& buffer;
-  const Excerpt* excerpt;  // null: all of it
+  const Excerpt* excerpt;  // Null: the whole array.
 
   bool leaves_out_before(uint32_t axis, int64_t i) const {
     return excerpt != nullptr && i == Excerpt::kEdge && excerpt->is_cut()[axis];
   }
 };
 
-// Lays out words. `write(i, out)` appends the i-th, which `width_of(i)` was asked of before.
+// Lays out words. `write(i, out)` appends the i-th word, after `width_of(i)` was called for it.
 template <typename WidthOf, typename WriteWord>
 class Rows {
  public:
   Rows(const Shown& array, const WidthOf& width_of, const WriteWord& write, std::string& out)
       : array_(array), width_of_(width_of), write_(write), out_(out) {}
 
-  /// Axis `axis` from here on, in brackets. `indent` columns lie in front of a line, which has `width`.
+  /// Appends the axes from `axis` on, in brackets. A line has `width` columns, of which the first `indent` are blank.
   void Append(uint32_t axis, size_t indent, size_t width) {
     out_ += '[';
     const int64_t extent = array_.buffer.dims[axis];
     const uint32_t axes_left = array_.buffer.rank - axis;
     if (axes_left == 1) {
-      AppendLastAxis(extent, indent, width - 1);  // a bracket must fit behind
+      AppendLastAxis(extent, indent, width - 1);  // A bracket must fit at the end.
     } else {
       for (int64_t i = 0; i < extent; ++i) {
         if (i > 0) out_.append(axes_left - 1, '\n').append(indent, ' ');
@@ -95,7 +95,7 @@ class Rows {
     }
   }
 
-  // Goes to a new line if a word does not fit on this one.
+  // Begins a new line if a word does not fit on this one.
   void BreakLine(size_t word, size_t indent, size_t width, size_t& column) {
     if (column <= indent || column + word <= width) return;
     out_.resize(out_.find_last_not_of(' ') + 1);
@@ -172,7 +172,7 @@ bool AppendPlain(const Shown& array, size_t count, float float32_exponents_from,
   return true;
 }
 
-// False for dtypes that are left to NumPy.
+// Returns false for dtypes whose elements NumPy must format.
 bool AppendElements(const Shown& array, size_t count, float float32_exponents_from, std::string& out) {
   const auto dtype = static_cast<DType>(array.buffer.dtype);
   if (IsSubByte(dtype)) return false;
@@ -273,7 +273,7 @@ class Layout {
     column_ = indent;
   }
 
-  // Of the group that opens at `i`, on one line.
+  // Returns the width, on one line, of the group that opens at `i`.
   size_t GroupWidth(size_t i) const {
     size_t width = 0;
     int depth = 0;
@@ -292,7 +292,7 @@ class Layout {
   const std::span<const std::string> leaves_;
   std::string out_;
   size_t column_ = 0;
-  std::vector<bool> one_line_;  ///< For each open group.
+  std::vector<bool> one_line_;  ///< One for each open group.
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays as `numpy.array2string` writes them with NumPy's own print options (8 digits, lines of 75 characters), by
-// the rules of numpy/_core/arrayprint.py (NumPy 2.0 to 2.5); and the text of a tree of values.
+// Writes arrays as `numpy.array2string` does with NumPy's default print options (8 digits, lines of 75 characters), by
+// the rules of numpy/_core/arrayprint.py (NumPy 2.0 to 2.5), and the text of a tree of values.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ namespace callout::internal {
 
 class Excerpt {
  public:
-  static constexpr int64_t kEdge = 3;  ///< So many elements of a cut axis at each of its ends.
+  static constexpr int64_t kEdge = 3;  ///< The number of elements that are shown at each end of a cut axis.
 
-  /// Copies what is shown of `whole`, whose elements are whole bytes.
+  /// Copies the part of `whole` that is shown. Requires that elements are whole bytes.
   explicit Excerpt(const callout_buffer& whole);
   Excerpt(const Excerpt&) = delete;
   Excerpt& operator=(const Excerpt&) = delete;
 
   /// The elements that are shown. Borrowed: valid as long as this object.
   const callout_buffer& shown() const { return shown_; }
-  /// For each axis, whether elements are left out after the first kEdge. Borrowed, as above.
+  /// For each axis, whether elements are left out after the first kEdge. Borrowed: valid as long as this object.
   const std::vector<bool>& is_cut() const { return is_cut_; }
 
  private:
@@ -40,40 +40,42 @@ class Excerpt {
 };
 
 struct NumpyTextOptions {
-  /// Arrays of more elements are summarised: three elements at each end of long axes.
+  /// Arrays with more elements are summarized: three elements at each end of long axes.
   int64_t threshold = 1000;
-  /// From this magnitude on float32 is written with exponents: 1e8, or 1e6 from NumPy 2.3 on.
+  /// The magnitude from which float32 has an exponent: 1e8, or 1e6 from NumPy 2.3 on.
   float float32_exponents_from = 1e8F;
 };
 
-/// Appends the text of booleans, integers of 8 to 64 bits, f32 and f64 of any rank. Returns false, and appends nothing,
-/// for other dtypes. Thread-safe.
+/// Appends the text of an array of booleans, integers of 8 to 64 bits, f32 or f64, of any rank. Returns false, and
+/// appends nothing, for other dtypes. Thread-safe.
 CALLOUT_EXPORT bool AppendNumpyText(const callout_buffer& buffer, const NumpyTextOptions& options, std::string& out);
 
-/// Appends the text of the `i`-th element of `shown`, which is the array or what is shown of it.
+/// Appends the text of the `i`-th element of `shown`, which is the array or an excerpt of it.
 using AppendWord = std::function<void(const callout_buffer& shown, size_t i, std::string& out)>;
 
-/// As `numpy.array2string` with `append` for a formatter: words of any width. The elements are whole bytes.
+/// Appends what `numpy.array2string` returns with `append` as its formatter, for words of any width. Requires that
+/// elements are whole bytes.
 void AppendNumpyWords(const callout_buffer& buffer, int64_t threshold, const AppendWord& append, std::string& out);
 
-// The text of a tree of values from the texts of its leaves, on one line where it fits and else on several.
+// Lays out the text of a tree of values from the texts of its leaves: on one line if that fits, or else on several.
 
 struct LayoutPiece {
   enum class Kind : int {
-    kText,   ///< `text` as it stands.
+    kText,   ///< `text` itself.
     kLeaf,   ///< The text of leaf `number`.
     kBreak,  ///< A space, or a new line indented by `number`.
-    kOpen,   ///< A group: its own breaks, not those of groups inside, are spaces if all of it fits on the line,
-    kClose,  ///< and new lines if not.
+    /// Begins a group. If all of the group fits on the line, its own breaks are spaces, or else new lines. Inner groups
+    /// decide for themselves.
+    kOpen,
+    kClose,  ///< Ends a group.
   };
   Kind kind;
   std::string text;
   size_t number = 0;
 };
 
-/// A group fits if it does not go beyond column 80. A column counts code points of UTF-8, and a leaf of several lines
-/// counts whole, as in JAX's pretty printer. `leaves` has a text for every kLeaf.
-/// Thread-safe.
+/// Lays out pieces. A group fits if it ends by column 80. A column is a code point of UTF-8, and a leaf of several
+/// lines counts whole, as in JAX's pretty printer. `leaves` has a text for every kLeaf. Thread-safe.
 CALLOUT_EXPORT std::string LayOut(std::span<const LayoutPiece> pieces, std::span<const std::string> leaves);
 
 }  // namespace callout::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The texts here are NumPy 2.5's own; tests/python/host_callback/test_numpy_text.py compares with NumPy on random
+// The expected texts are NumPy 2.5's own. tests/python/host_callback/test_numpy_text.py compares with NumPy on random
 // arrays.
 #include "sinks/text/numpy_text.h"
 
@@ -99,7 +99,7 @@ TEST(NumpyTextTest, AboveTheThresholdLongAxesAreCut) {
             "[[ 0  1]\n [ 2  3]\n [ 4  5]\n ...\n [ 8  9]\n [10 11]\n [12 13]]");
   EXPECT_EQ(Text(Range({}, 1), {.threshold = 0}), "0");
   EXPECT_EQ(Text(Range({0}, 0), {.threshold = -1}), "[]");
-  // Elements that are left out do not count for the width of the others.
+  // Elements that are left out do not affect the width of the others.
   EXPECT_EQ(Text(TestBuffer::Of<int32_t>({7}, {1, 2, 3, 4444, 5, 6, 7}), {.threshold = 3}), "[1 2 3 ... 5 6 7]");
 }
 
@@ -111,7 +111,7 @@ TEST(NumpyTextTest, TheRestIsLeftToNumPy) {
 
 using Kind = LayoutPiece::Kind;
 
-// "( leaf leaf ... )", `inner` behind the leaves.
+// Returns "( leaf leaf ... )", with `inner` after the leaves.
 std::vector<LayoutPiece> Group(size_t leaves, size_t indent, const std::vector<LayoutPiece>& inner = {},
                                size_t first_leaf = 0) {
   std::vector<LayoutPiece> pieces = {{Kind::kOpen, "", 0}, {Kind::kText, "( ", 0}};

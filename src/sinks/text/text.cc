@@ -15,13 +15,13 @@
 namespace callout::internal {
 namespace {
 
-constexpr int64_t kPrintThreshold = 1000;  // elements, as NumPy's
+constexpr int64_t kPrintThreshold = 1000;  // In elements; NumPy's default.
 constexpr int64_t kPrintEdge = 3;
 
-constexpr size_t kLongest = 64;  // text of an element, with what separates it from the next
-constexpr int64_t kAtOnce = 16;  // elements whose text is appended
+constexpr size_t kLongest = 64;  // The longest text of an element, with its separator.
+constexpr int64_t kAtOnce = 16;  // The number of elements that are appended at once.
 
-// These write to `out` and return where they ended.
+// These functions write to `out` and return the end of what they wrote.
 char* Write(std::string_view text, char* out) { return std::copy(text.begin(), text.end(), out); }
 
 template <typename T>
@@ -32,7 +32,7 @@ char* WriteDigits(T value, char* out) {
 template <typename T>
 char* WriteFloat(T value, TextStyle style, char* out) {
   const bool json = style == TextStyle::kJson;
-  if (json && value == 0 && std::signbit(value)) return Write("-0.0", out);  // "-0" would be read as an integer
+  if (json && value == 0 && std::signbit(value)) return Write("-0.0", out);  // JSON readers take "-0" for an integer.
   if (std::isfinite(value)) return WriteDigits(value, out);
   if (std::isnan(value)) return Write(json ? "\"NaN\"" : "nan", out);
   if (value > 0) return Write(json ? "\"Infinity\"" : "inf", out);
@@ -73,7 +73,7 @@ char* WriteValue(T value, TextStyle style, char* out) {
   }
 }
 
-// Appends the sub-array of dimensions `dim`... that begins at element `offset`.
+// Appends the sub-array of the dimensions from `dim` on that begins at element `offset`.
 void AppendNested(const callout_buffer& buffer, const ElementWriter& writer, TextStyle style, bool cut, uint32_t dim,
                   int64_t offset, std::string& out) {
   if (dim == buffer.rank) return writer.Append(offset, out);

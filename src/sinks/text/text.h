@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers and arrays as text, for sinks: shortest digits that read back as the same number (std::to_chars).
+// Writes numbers and arrays as text, for sinks: the shortest digits that read back as the same number (std::to_chars).
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ namespace callout::internal {
 enum class TextStyle {
   kJson,   ///< [[1.5,2],[3,4]]; true/false; NaN and infinities as the strings "NaN", "Infinity", "-Infinity".
   kPrint,  ///< [[1.5 2] [3 4]]; True/False; nan, inf, -inf; long arrays cut to their first and last elements.
-  kCsv,    ///< Elements as kPrint, but whole floats end in ".0": readers take a column's type from its digits.
+  kCsv,    ///< Elements as in kPrint, but whole floats end in ".0": readers infer a column's type from its digits.
 };
 
-/// Borrowed: the buffer outlives it.
+/// Borrowed: the buffer must outlive the writer.
 class ElementWriter {
  public:
-  /// InvalidArgument for tokens and types that are not known.
+  /// InvalidArgument for tokens and unknown types.
   static Result<ElementWriter> Of(const callout_buffer& buffer, TextStyle style);
-  /// `i` counts row-major.
+  /// Appends an element; `i` is its row-major index.
   void Append(int64_t i, std::string& out) const { Append(i, 1, ' ', out); }
-  /// `count` of them from `i` on.
+  /// Appends `count` elements from `i` on.
   void Append(int64_t i, int64_t count, char separator, std::string& out) const {
     append_(*this, i, count, separator, out);
   }
@@ -40,16 +40,16 @@ class ElementWriter {
 
   AppendElements append_ = nullptr;
   TextStyle style_ = TextStyle::kPrint;
-  SmallFloatFormat format_;  // of small floats
+  SmallFloatFormat format_;  // The format of small floats.
   const void* data_ = nullptr;
   std::vector<uint8_t> unpacked_;
 };
 
-/// Appends the whole buffer: a bare number for a scalar, nested lists else. Complex numbers are [re,im] in JSON and
-/// re+imj in print style. InvalidArgument, and nothing, as ElementWriter::Of.
+/// Appends the whole buffer: a bare number for a scalar, nested lists otherwise. Complex numbers are [re,im] in JSON
+/// and re+imj in print style. On an error, that of ElementWriter::Of, appends nothing.
 Status AppendArray(const callout_buffer& buffer, TextStyle style, std::string& out);
 
-/// The fewest digits that read back as the same number.
+/// Appends the fewest digits that read back as the same number.
 void AppendNumber(double value, std::string& out);
 
 }  // namespace callout::internal

@@ -15,14 +15,14 @@ from hostile import F32
     ids=["native", "by_jax"],
 )
 def both_ways(request):
-    """Has exported programs go by the native path, and by JAX's callbacks."""
+    """Runs each test on the native path and on JAX's callbacks, for exported programs."""
     with settings.fallback(request.param):
         yield
 
 
 @pytest.fixture
 def one_array(received):
-    """The name of a live function that takes taps of one array."""
+    """Returns the name of a live function that takes taps of one array."""
     name, alive = hostile.name_in(lambda x: callout.tap(received.tap, x), 1.0)
     yield name
     del alive
@@ -30,7 +30,7 @@ def one_array(received):
 
 @pytest.fixture
 def tree(received):
-    """The name of a live function that takes taps of a dictionary."""
+    """Returns the name of a live function that takes taps of a dictionary."""
     name, alive = hostile.name_in(lambda x: callout.tap(received.tap, {"a": x, "b": x}), 1.0)
     yield name
     del alive
@@ -38,7 +38,7 @@ def tree(received):
 
 @pytest.fixture
 def traced_call():
-    """The name of a live function that is called for one result."""
+    """Returns the name of a live function that is called for one result."""
     name, alive = hostile.name_in(lambda x: callout.pure_callback(lambda x: x, F32, x), 1.0)
     yield name
     del alive
@@ -46,7 +46,7 @@ def traced_call():
 
 @pytest.fixture
 def buffer_function():
-    """The name of a live function that fills one buffer."""
+    """Returns the name of a live function that fills one buffer."""
 
     def fill(ctx, out, x):
         np.asarray(out)[...] = np.asarray(x)
@@ -58,7 +58,7 @@ def buffer_function():
 
 @pytest.fixture
 def registered(received):
-    """The name of a function that takes whatever comes."""
+    """Returns the name of a registered function that takes any values."""
     callout.register("hostile", lambda *leaves: received.append(leaves))
     yield "hostile"
     callout.unregister("hostile")

@@ -23,7 +23,7 @@ def add_one(ctx, out, x):
 
 
 def like(fn, **settings):
-    """For results like the first argument."""
+    """Makes a buffer_callback whose results are like its first argument."""
 
     def call(x, *args):
         return buffer_callback(fn, jax.ShapeDtypeStruct(x.shape, x.dtype), **settings)(x, *args)
@@ -72,7 +72,7 @@ def test_no_arguments_and_no_results():
     assert seen == [2]
 
 
-def test_the_context_says_where_and_when(received):
+def test_the_context_has_device_and_run(received):
     def note(ctx, out, x):
         received.append((ctx.stage, ctx.device_ordinal, ctx.run_id))
         with pytest.raises(jax.errors.JaxRuntimeError, match="XLA FFI GPU context is not available"):
@@ -109,7 +109,7 @@ def test_vmap(method):
     np.testing.assert_array_equal(jax.jit(jax.vmap(jax.vmap(call)))(x, x), 2 * x)
 
 
-def test_what_is_refused():
+def test_unsupported_uses_are_rejected():
     call = buffer_callback(add_one, F3)
     with pytest.raises(ValueError, match=r"Buffer callbacks do not support JVP. Please use `jax.custom_jvp`"):
         jax.jvp(call, (jnp.zeros(3),), (jnp.zeros(3),))
@@ -217,7 +217,7 @@ def test_sharding_can_be_refused(spread):
         jax.jit(buffer_callback(add_one, F3, sharding="local"))(x)
 
 
-def test_exceptions_come_out_as_themselves():
+def test_exceptions_arrive_as_themselves():
     def fails(ctx, out, x):
         view = np.asarray(x)
         raise KeyError("boom", float(view[0]))
@@ -310,7 +310,7 @@ def test_a_registered_function_of_buffers_is_called_by_its_name(named, run):
     assert callout.stats()["callbacks"]["add one"]["calls"] == before + 1
 
 
-def test_what_an_export_of_a_function_of_buffers_advises_works(named):
+def test_the_advice_for_exporting_buffer_functions_works(named):
     call = jax.jit(buffer_callback(add_one, F3))
     with pytest.raises(
         ValueError,
@@ -326,7 +326,7 @@ def test_what_an_export_of_a_function_of_buffers_advises_works(named):
         assert jax.export.deserialize(program.serialize()).call(jnp.arange(3.0)).tolist() == [1, 2, 3]
 
 
-def test_only_what_buffer_callback_returned_is_registered_so(named):
+def test_only_results_of_buffer_callback_register_as_buffer_functions(named):
     @functools.wraps(buffer_callback(add_one, F3))
     def of_arrays(x):
         return x + np.float32(2)
@@ -347,7 +347,7 @@ def test_a_callback_that_uses_jax():
     np.testing.assert_allclose(jax.jit(buffer_callback(through_jax, F3))(x), np.sin(np.arange(3.0)), rtol=1e-6)
 
 
-def test_a_callback_dies_with_what_uses_it():
+def test_a_callback_dies_with_its_program():
     before = callout.stats()["live"]["callbacks"]
     jax.jit(buffer_callback(lambda ctx, out, x: add_one(ctx, out, x), F3))(jnp.zeros(3)).block_until_ready()
     jax.clear_caches()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.buffer_callback.Buffer: protocols, every dtype, and what happens to what outlives its call."""
+"""callout.buffer_callback.Buffer: protocols, every dtype, and references that outlive their call."""
 
 import ctypes
 import gc
@@ -30,7 +30,7 @@ ASARRAY = {
 
 
 def inside(use, x):
-    """Calls `use(out, x)` inside a program; its result and what it returned."""
+    """Calls `use(out, x)` inside a program; returns the program's result and the value that `use` returned."""
     returned, like = [], jax.ShapeDtypeStruct(x.shape, x.dtype)
 
     def callback(ctx, out, buffer):
@@ -172,7 +172,7 @@ KEEP = {
 
 @pytest.mark.parametrize("which", ["argument 0", "result 0"])
 @pytest.mark.parametrize("what", KEEP)
-def test_what_outlives_its_call_is_reported(what, which):
+def test_arrays_that_outlive_the_call_are_reported(what, which):
     kept = []
     with pytest.raises(
         callout.CallbackError, match=f"kept an array, a memoryview or a tensor of {which} beyond its call"
@@ -206,7 +206,7 @@ def test_pytorch():
         assert out.tolist() == [1, 3, 5]
 
 
-def test_what_a_failed_callback_kept_is_cleared_or_reported():
+def test_arrays_kept_by_a_failed_callback_are_cleared_or_reported():
     def fails(out, buffer):
         try:
             view = np.asarray(buffer)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What callbacks see of their caller: context variables, thread locals, JAX's settings; and asyncio around them."""
+"""Tests the context in which callbacks run: context variables, thread locals, JAX's settings; and asyncio around them."""
 
 import asyncio
 import contextvars
@@ -20,7 +20,7 @@ local = threading.local()
 
 
 class Look:
-    """A callback that notes where it is and what it sees there."""
+    """A callback that records its thread and the context that it sees."""
 
     def __init__(self):
         self.seen = []
@@ -48,7 +48,7 @@ def caller():
 
 
 def spread():
-    """A value over two devices: XLA runs its programs in threads of its own."""
+    """Returns a value over two devices, whose programs XLA runs in threads of its own."""
     sharding = NamedSharding(Mesh(np.asarray(jax.devices()[:2]), "d"), P("d"))
     return jax.device_put(jnp.arange(2.0), sharding)
 
@@ -61,7 +61,7 @@ def test_eager_calls_are_in_the_callers_thread_and_context():
     assert (seen["request"], seen["local"]) == ("caller", "caller")
 
 
-def test_what_an_eager_call_sets_stays_set():
+def test_context_variables_set_by_an_eager_call_stay_set():
     callout.pure_callback(lambda v: request.set("changed") and v, F32, 1.0)
     assert request.get() == "changed"
 
@@ -111,7 +111,7 @@ def test_a_context_can_be_passed_on():
 
 
 @pytest.mark.devices(2)
-def test_settings_of_a_thread_do_not_reach_taps_but_global_ones_do():
+def test_taps_see_global_but_no_thread_settings():
     look = Look()
     with jax.enable_x64(True), jax.default_device(jax.devices()[1]):
         callout.tap(look, 1.0)
@@ -159,7 +159,7 @@ def test_jax_arguments_keep_64_bits_on_any_thread(numpy_only):
 
 
 def told(value):
-    """What callbacks below return: nothing that moves arrays."""
+    """Returns its argument, and moves no arrays."""
     return value
 
 
@@ -187,7 +187,7 @@ EAGER = {
 @pytest.mark.parametrize("call", EAGER.values(), ids=EAGER)
 def test_eager_callbacks_are_no_transfers(call, level):
     x = jnp.ones(3)
-    jax.config.update("jax_transfer_guard", level)  # on delivery threads, too
+    jax.config.update("jax_transfer_guard", level)  # update applies to delivery threads, too
     try:
         out = call(x)
         callout.barrier_wait()
@@ -249,7 +249,7 @@ def test_to_thread_takes_the_context_to_calls_in_that_thread():
     assert seen["thread"] != threading.get_ident()
 
 
-def test_a_tap_after_the_loops_end_is_an_error_of_the_tap():
+def test_a_tap_to_a_closed_event_loop_fails():
     async def main():
         return asyncio.get_running_loop()
 

@@ -16,7 +16,7 @@ ORDERED = pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "o
 
 @pytest.fixture
 def seen():
-    """A list, and a callback that appends to it."""
+    """Returns a list, and a callback that appends to it."""
 
     class Seen(list):
         def note(self, x):
@@ -276,7 +276,7 @@ def test_print_options_are_those_of_the_trace(capsys):
     assert capsys.readouterr().out == "[0.33]\n[<0.3>]\n"
 
 
-def test_print_formats_what_comes_after_an_escaped_brace(capsys):
+def test_print_formats_fields_after_an_escaped_brace(capsys):
     waited(jax.jit(lambda x: callout.debug_print("{{}} {}", x))(2))  # JAX prints "{{}} {} 2"
     assert capsys.readouterr().out == "{} 2\n"
 
@@ -309,7 +309,7 @@ def test_equal_prints_share_a_name():
     assert text() == text()
 
 
-def test_an_f_string_that_shows_a_tracer_is_warned_of_where_it_stands(capsys):
+def test_an_f_string_with_a_tracer_warns_with_its_line(capsys):
     message = (
         r"debug_print: the format 'x is \w+Tracer\(.*' shows no value but a tracer, '\w+Tracer\(.*': an f-string is "
         r'formatted while JAX traces the program; write placeholders, "x is \{x\}", and pass the values, x=x'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of a call that one device makes for all: the same bits on each, and one meeting of the devices."""
+"""Tests results of a call that one device makes for all: each device has the same bits, after one rendezvous."""
 
 import callout
 import jax
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.collectives
 
 @pytest.fixture(autouse=True, params=["meeting", "collectives"])
 def way(request, monkeypatch):
-    """How the devices come together: by themselves, as on CPUs of one process, or by XLA's collectives, as elsewhere."""
+    """Makes devices meet in Callout's rendezvous, as on CPUs of one process, or by XLA's collectives, as elsewhere."""
     if request.param == "collectives":
         monkeypatch.setattr(partitioned_calls, "in_meeting", lambda call: None)
     return request.param
@@ -29,7 +29,7 @@ def argument():
 
 
 def spread(f):
-    """What a jitted function returns of an argument that is spread over the devices."""
+    """Returns the result of jitted `f` for an argument that is spread over the devices."""
     return jax.block_until_ready(jax.jit(f)(argument()))
 
 
@@ -42,7 +42,7 @@ DTYPES = [
 
 @pytest.mark.collectives
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
-def test_every_dtype_comes_back_bit_by_bit(dtype):
+def test_every_dtype_returns_bit_by_bit(dtype):
     value = np.array([1, 0, 1, 1, 0, 1, 0, 1]).astype(dtype)
     shape = jax.ShapeDtypeStruct((8,), value.dtype)
     out = np.asarray(spread(lambda v: callout.pure_callback(lambda _: value, shape, v)))
@@ -51,7 +51,7 @@ def test_every_dtype_comes_back_bit_by_bit(dtype):
 
 
 @pytest.mark.collectives
-def test_negative_zero_and_nan_come_back_bit_by_bit():
+def test_negative_zero_and_nan_return_bit_by_bit():
     value = np.array([-0.0, np.nan, np.inf, -np.inf, 1e-45, 0, -1, 2], np.float32)
     pairs = np.empty(8, np.complex64)
     pairs.real, pairs.imag = value, value[::-1]
@@ -76,7 +76,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kinds", KINDS.values(), ids=KINDS)
-def test_results_of_several_kinds_and_sizes_come_back_bit_by_bit(kinds):
+def test_results_of_several_kinds_return_bit_by_bit(kinds):
     random = np.random.default_rng(0)
     values = []
     for i, kind in enumerate(kinds):
@@ -99,7 +99,7 @@ def test_results_of_several_kinds_and_sizes_come_back_bit_by_bit(kinds):
         (["float32", "int8"], 20_000, 2),
     ],
 )
-def test_the_devices_meet_once_for_small_results_and_the_failure(kinds, size, meetings, way):
+def test_devices_meet_once_for_small_results_and_failures(kinds, size, meetings, way):
     shapes = [jax.ShapeDtypeStruct((size,), kind) for kind in kinds]
     f = jax.jit(lambda v: callout.io_callback(lambda _: None, shapes, v))
     text = f.lower(argument()).compile().as_text()
@@ -107,7 +107,7 @@ def test_the_devices_meet_once_for_small_results_and_the_failure(kinds, size, me
     assert len(sums) == (0 if way == "meeting" else meetings), sums
 
 
-def test_wide_results_come_back_bit_by_bit():
+def test_wide_results_return_bit_by_bit():
     with jax.enable_x64():
         value = np.array([-0.0, np.nan, np.pi, 2**53 + 2, -1e-300, 1, 2, 3])
         kinds = [value, value.view(np.int64), value + 1j * value[::-1]]

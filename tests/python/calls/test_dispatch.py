@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs whose callbacks are numpy_only are dispatched asynchronously on a CPU, however small they are."""
+"""Tests that programs with numpy_only callbacks are dispatched asynchronously on a CPU, however small they are."""
 
 import threading
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cpu_only("XLA:GPU calls the host in the thread that dis
 
 
 class Waiting:
-    """A callback that ends when something is done that comes after the dispatch of its program."""
+    """A callback that ends only after an event that follows the dispatch of its program."""
 
     def __init__(self):
         self.released, self.values = threading.Event(), []
@@ -48,7 +48,7 @@ def over_one_device(callback):
 
 
 SCALAR, VECTOR = np.float32(1), np.ones(4, np.float32)
-# What is made of the callback, and the program's arguments.
+# (makes a program from the callback, the program's arguments)
 PROGRAMS = {
     "scalar": (lambda f: lambda x: call(f, x), SCALAR),
     "4 MB": (lambda f: lambda x: call(f, x), np.ones(1_000_000, np.float32)),
@@ -73,7 +73,7 @@ PROGRAMS = {
 
 
 def lambda_of(callback):
-    """The callback, whose answer is dropped."""
+    """Returns the callback without its result."""
     return callout.options(lambda *values: callback(*values) and None, numpy_only=True)
 
 
@@ -82,7 +82,7 @@ def test_a_program_returns_before_its_callback_runs(kind, waiting):
     make, *args = PROGRAMS[kind]
     f = jax.jit(make(callout.options(waiting, numpy_only=True)))
     args = jax.block_until_ready([jax.device_put(arg) for arg in args])
-    for _ in range(3):  # the fast path comes after two calls
+    for _ in range(3):  # JAX's fast path begins with the third call
         waiting.released.clear()
         out = f(*args)
         assert not waiting.values
@@ -121,12 +121,12 @@ def test_programs_of_one_thread_keep_their_order(waiting):
     for i in range(1, 8):
         f(np.float32(i))
     waiting.released.set()
-    g(np.float32(8))  # another program: it waits for those before it
+    g(np.float32(8))  # another program, which waits for the earlier ones
     callout.barrier_wait()
     assert seen == [1, 2, 3, 4, 5, 6, 7, -8]
 
 
-def test_errors_are_raised_where_the_result_is_waited_for():
+def test_errors_are_raised_at_the_wait_for_the_result():
     def fail(_):
         raise KeyError("meant")
 
@@ -170,7 +170,7 @@ def text_of(function, *args):
     return jax.jit(function).lower(*args).as_text()
 
 
-def test_the_branch_is_once_in_a_program_and_outside_of_its_loops():
+def test_the_branch_occurs_once_and_outside_of_loops():
     quick = callout.options(lambda v: v, numpy_only=True)
 
     def f(x):
@@ -180,7 +180,7 @@ def test_the_branch_is_once_in_a_program_and_outside_of_its_loops():
     assert text.count(" call @callout_asynchronous") == text.count("func private @callout_asynchronous") == 1
     assert text.index("@main") < text.index(" call @callout_asynchronous") < text.index("stablehlo.while")
     analysis = jax.jit(f).lower(SCALAR).compile().cost_analysis()
-    # XLA runs what has fewer than 1000 in its caller, and takes 1 off for each call of a program.
+    # XLA runs programs of fewer than 1000 operations in the calling thread, and subtracts 1 for each call of a program.
     assert analysis["flops"] > 300_000
 
 

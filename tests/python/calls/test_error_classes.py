@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An exception of the user's arrives whatever its class does to those who derive from it, read it, set it or copy it."""
+"""Tests that a user's exception arrives even if its class misbehaves when it is derived from, read, set or copied."""
 
 import contextlib
 import dataclasses
@@ -20,7 +20,7 @@ class FinalError(Exception):
 
 
 class Registry(type):
-    """Refuses a second class of one name."""
+    """A metaclass that rejects a second class of the same name."""
 
     def __new__(cls, name, bases, namespace):
         if name in globals():
@@ -33,7 +33,7 @@ class RegisteredError(Exception, metaclass=Registry):
 
 
 class NoClass(type):
-    """Makes a number of whatever derives."""
+    """A metaclass by which deriving gives a number instead of a class."""
 
     def __new__(cls, name, bases, namespace):
         return super().__new__(cls, name, bases, namespace) if bases == (Exception,) else 3
@@ -93,7 +93,10 @@ CLASSES = [
 
 @pytest.fixture
 def raised(nothing_left_behind):
-    """The errors that were raised. Their tracebacks lead to JAX's frames, which hold the program, which holds them."""
+    """Collects the raised errors, and clears their tracebacks:
+
+    JAX's frames in them would keep the program and the errors.
+    """
     found = []
     yield found
     for error in found:
@@ -101,7 +104,7 @@ def raised(nothing_left_behind):
 
 
 def raising(kind, raised):
-    """A function that raises one, and notes it."""
+    """Makes a function that raises an error of `kind` and records it."""
 
     def fail(x):
         raised.append(kind(7))
@@ -111,7 +114,7 @@ def raising(kind, raised):
 
 
 def caught(run):
-    """What `run` raises. pytest.raises looks at more of it."""
+    """Returns the error of `run`. pytest.raises would access more of its attributes."""
     try:
         run()
     except BaseException as error:  # noqa: BLE001 - the tests look at it
@@ -125,7 +128,7 @@ def program(fail):
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_a_program_raises_jaxs_error_with_the_users_as_its_cause(kind, raised):
+def test_a_program_raises_jaxs_error_caused_by_the_users(kind, raised):
     fail = raising(kind, raised)
     run = program(fail)
     for _ in range(3):
@@ -145,7 +148,7 @@ def test_reraise_raises_the_users_error(kind, raised):
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_the_barrier_raises_a_tap_error_with_the_users_as_its_cause(kind, raised):
+def test_the_barrier_raises_a_tap_error_caused_by_the_users(kind, raised):
     fail = raising(kind, raised)
     callout.tap(fail, 1.0)
     error = caught(callout.barrier_wait)
@@ -156,7 +159,7 @@ def test_the_barrier_raises_a_tap_error_with_the_users_as_its_cause(kind, raised
 
 
 @pytest.mark.parametrize("kind", [FrozenError, FixedError])
-def test_an_error_of_a_class_that_forbids_changes_can_be_given_what_python_and_jax_give(kind, raised):
+def test_immutable_errors_accept_attributes_of_python_and_jax(kind, raised):
     @contextlib.contextmanager
     def managed():
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A callback's exception comes back as itself: on first and later calls, inline and asynchronously."""
+"""Tests that a callback's exception arrives as itself: on first and later calls, inline and asynchronously."""
 
 import copy
 import logging
@@ -27,7 +27,7 @@ class MyError(Exception):
 
 
 class SlotError(OSError):
-    """A class whose layout does not go together with JaxRuntimeError's."""
+    """A class whose layout cannot be combined with JaxRuntimeError's."""
 
 
 class Failing:
@@ -58,19 +58,19 @@ ERRORS = [
 
 @pytest.fixture(autouse=True)
 def without_frames(nothing_left_behind):
-    """Of what outlives a test: frames of a callback lead to those of JAX that called the program, and hold that."""
+    """Clears the tracebacks of errors that outlive a test: their frames lead to JAX's, which hold the program."""
     yield
     for error in ERRORS:
         error.__traceback__ = None
 
 
 def inline(callback, jit=jax.jit):
-    """A program that runs in its caller."""
+    """Returns a program that runs in its caller's thread, and its argument."""
     return jit(lambda x: callout.pure_callback(callback, F32, x)), jnp.float32(1)
 
 
 def asynchronous(callback, jit=jax.jit):
-    """A program that is dispatched before its inputs are there."""
+    """Returns a program that is dispatched before its inputs are ready, and its argument."""
     callback = callout.options(callback, numpy_only=True)
     f = jit(lambda m: callout.pure_callback(callback, F32, lax.fori_loop(0, 20, lambda i, c: jnp.tanh(c @ c), m).sum()))
     return f, jnp.ones((8, 8) if ON_CUDA else (200, 200))
@@ -101,7 +101,7 @@ def test_callout_jit_gives_the_exception_itself(make, error):
         assert info.value is error
 
 
-def test_a_callout_jit_function_is_its_own_copy_as_functions_are():
+def test_a_callout_jit_function_copies_as_itself():
     f = callout.jit(lambda x: x + 1)
     assert copy.copy(f) is f
     assert copy.deepcopy({"f": f})["f"] is f
@@ -189,7 +189,7 @@ def test_chaining_can_be_switched_off():
     finally:
         callout.config.chain_errors = True
     installed = jax.errors.JaxRuntimeError.__init__
-    callout.config.chain_errors = True  # twice: no second layer
+    callout.config.chain_errors = True  # installing twice adds no second wrapper
     assert jax.errors.JaxRuntimeError.__init__ is installed
     assert not hasattr(installed.callout_original, "callout_original")
 
@@ -217,7 +217,7 @@ def test_eager_raises_directly():
     assert info.value is error
 
 
-def test_keyboard_interrupt_comes_through_reraise():
+def test_keyboard_interrupt_passes_reraise():
     f, x = inline(Failing(KeyboardInterrupt()))
     f(x)
     f(x)
@@ -260,7 +260,7 @@ class BatchError(jax.errors.JaxRuntimeError):
 
 @pytest.mark.parametrize("chained", [True, False])
 @pytest.mark.parametrize("kind", [ValueError, RuntimeError, jax.errors.JaxRuntimeError, BatchError])
-def test_an_error_that_says_more_than_the_one_that_it_is_raised_from_comes_through_reraise(kind, chained):
+def test_a_longer_error_than_its_cause_passes_reraise(kind, chained):
     error = MyError("mine")
     f, x = inline(Failing(error))
     f(x)
@@ -284,7 +284,7 @@ def test_an_error_that_says_more_than_the_one_that_it_is_raised_from_comes_throu
 
 
 @pytest.mark.parametrize("begin", ["", "INTERNAL: "])
-def test_a_value_error_that_python_raises_comes_through_reraise_whatever_its_text_is(begin):
+def test_a_value_error_of_python_passes_reraise(begin):
     from callout._base import errors
 
     error = ValueError(f"{begin}callout: {errors.keep(MyError('mine'))}")
@@ -297,7 +297,7 @@ def test_a_value_error_that_python_raises_comes_through_reraise_whatever_its_tex
 
 
 @pytest.mark.parametrize("kind", ["pure", "io", "debug"])
-def test_a_failing_call_raises_its_exception_and_logs_nothing_above_debug(caplog, kind):
+def test_a_failing_call_raises_and_logs_nothing_above_debug(caplog, kind):
     def fail(x):
         raise MyError("meant")
 
@@ -331,7 +331,7 @@ def test_few_exceptions_are_kept():
     assert len(errors._kept) <= 64
 
 
-def test_other_threads_do_not_push_an_exception_out_while_its_own_is_on_its_way():
+def test_other_threads_do_not_displace_an_exception_in_flight():
     from callout._base import errors
 
     mine = errors.keep(MyError("mine"))
@@ -341,7 +341,7 @@ def test_other_threads_do_not_push_an_exception_out_while_its_own_is_on_its_way(
         texts.append([errors.keep(MyError(str(i))) for i in range(200)])
 
     for _ in range(30):
-        thread = threading.Thread(target=fail)  # those that have ended have the numbers of others
+        thread = threading.Thread(target=fail)  # Python reuses the identifiers of ended threads
         thread.start()
         thread.join()
     assert str(errors.original(mine)) == "mine"
@@ -363,7 +363,7 @@ def test_other_threads_do_not_push_an_exception_out_while_its_own_is_on_its_way(
     assert errors.original(mine) is None
 
 
-def test_what_vmap_needs_is_said_in_public_names():
+def test_vmap_errors_use_public_names():
     def named(x):
         return x
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of callbacks can be copied and pickled, whatever the user's exceptions are: other processes get them."""
+"""Tests that errors of callbacks can be copied and pickled for other processes, for any exception class of the user."""
 
 import concurrent.futures
 import copy
@@ -25,7 +25,7 @@ class MyError(Exception):
 
 
 class TwoWordsError(Exception):
-    """A class that Python's own pickles cannot make again."""
+    """An exception class that Python's own pickle cannot restore."""
 
     def __init__(self, first, second):
         super().__init__(f"{first} {second}")
@@ -53,19 +53,19 @@ def name_of(error):
 
 
 def from_program(error):
-    """What a compiled call raises whose callback raises `error`."""
+    """Returns the error of a compiled call whose callback raises `error`."""
 
     def fail(x):
         raise error
 
     with pytest.raises(jax.errors.JaxRuntimeError) as info:
         awaited(jax.jit(lambda x: callout.pure_callback(fail, F32, x))(1.0))
-    error.__traceback__ = None  # it leads to JAX's frames, which hold the program, which holds the callback
+    error.__traceback__ = None  # JAX's frames in the traceback would keep the program and its callback
     return info.value
 
 
 def from_barrier(error):
-    """What the barrier raises after taps that raised `error`."""
+    """Returns the barrier's error after taps that raised `error`."""
 
     def fail(value):
         raise error
@@ -114,13 +114,13 @@ def test_a_barriers_error_is_the_same_after_copying_and_pickling(error, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_attributes_of_the_users_class_come_along(way):
+def test_attributes_of_the_users_class_are_kept(way):
     made = WAYS[way](from_program(MyError("mine", payload={"k": np.arange(3)})))
     assert made.payload["k"].tolist() == [0, 1, 2]
     assert made.__cause__.payload["k"].tolist() == [0, 1, 2]
 
 
-def test_what_cannot_be_pickled_stays_behind_alone():
+def test_only_unpicklable_attributes_are_dropped():
     class LocalError(KeyError):
         pass
 
@@ -165,7 +165,7 @@ def test_a_pickle_of_a_pickle_is_the_same():
     assert made.payload == 3
 
 
-def test_an_error_of_another_process_is_not_taken_for_one_of_this():
+def test_errors_of_another_process_are_not_mistaken_for_local_ones():
     here = from_program(MyError("here"))
     elsewhere = jax.errors.JaxRuntimeError(str(here).replace(" of ", " of 0"))
     assert not isinstance(elsewhere, MyError)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every entry point by JAX's own callbacks: the whole way on a CPU, and programs for platforms that are not here."""
+"""Tests every entry point by JAX's own callbacks: end to end on a CPU, and programs for platforms that are absent here."""
 
 import contextlib
 import os
@@ -50,7 +50,7 @@ def double(x):
 
 
 class Everything:
-    """A program with every entry point, and what arrived of it."""
+    """A program with every entry point, and the values that its callbacks received."""
 
     def __init__(self, named, path):
         self.named, self.got, self.sink = named, [], callout.sinks.JsonLines(path)
@@ -94,7 +94,7 @@ def test_every_entry_point(named, tmp_path, capsys):
     assert callout.stats()["watches"]["test_fallback"]["calls"] == 2
     with pytest.raises(callout.CheckError, match="below zero: -7"):
         jax.block_until_ready(f(-1.0))
-    with contextlib.suppress(jax.errors.JaxRuntimeError, ExceptionGroup):  # JAX tells it again, now or at exit
+    with contextlib.suppress(jax.errors.JaxRuntimeError, ExceptionGroup):  # JAX raises the error again, now or at exit
         jax.effects_barrier()
 
 
@@ -146,7 +146,7 @@ def test_errors_are_those_of_the_native_path():
 
 
 def test_an_error_that_is_not_utf8_arrives():
-    """With JAX's own pure_callback it ends the process."""
+    """Uses a text that would end the process with JAX's own pure_callback."""
     text = os.fsdecode(b"no \xff")
 
     def refuse(x):
@@ -158,7 +158,7 @@ def test_an_error_that_is_not_utf8_arrives():
     assert refused.value.__cause__.args == (text,)
 
 
-def test_what_needs_the_native_path_is_refused(cache):
+def test_native_only_features_are_rejected(cache):
     source = '#include "callout/kernel.h"\nvoid f(callout::In<float> x, callout::Out<float> y) {}\nCALLOUT_KERNEL(f);'
     native = callout.cpp.load_inline(source, {"f": {}})
     for call, label in ((buffer_callback(lambda ctx, out, x: None, F32), r"\S*<lambda>:\d+"), (native.f, r"inline\.f")):
@@ -197,7 +197,7 @@ def test_several_devices(received):
 
 @pytest.mark.collectives
 @pytest.mark.filterwarnings("error::callout.NonFiniteWarning")
-def test_where_nan_begins_is_not_sought_in_padding():
+def test_padding_is_not_checked_for_nan():
     mesh = jax.sharding.Mesh(np.array(platforms.devices(4)), ("d",))
     uneven = jax.NamedSharding(mesh, jax.P("d"))
     f = callout.locate_nans(lambda x: jnp.log(jax.lax.with_sharding_constraint(x, uneven)), stop=True)
@@ -205,7 +205,7 @@ def test_where_nan_begins_is_not_sought_in_padding():
     callout.barrier_wait()
 
 
-def test_where_nan_begins_is_told():
+def test_the_place_where_nan_begins_is_reported():
     def f(x):
         return jax.lax.scan(lambda carry, row: (carry, jnp.log(row)), 0.0, x)[1]  # by JAX's own
 
@@ -229,12 +229,12 @@ def test_programs_for_a_tpu_need_no_backend(auto, named, tmp_path):
     assert "custom_call" not in text
     channels = re.findall(r"channel_handle<handle = (\d+), type = ([23])>", text)
     assert len(set(channels)) == len(channels)
-    # Each sends once. What cannot fail and is not ordered receives nothing: two taps, watch, warn_if.
+    # Each callback sends once. Two taps, watch and warn_if receive nothing: they cannot fail and are not ordered.
     assert [text.count(f"stablehlo.{op}") for op in ("send", "recv")] == [14, 14 - 4]
     everything.sink.close()
 
     def twice(x):
-        for _ in range(2):  # each has channels of its own
+        for _ in range(2):  # each call has channels of its own
             x, _ = callout.pure_callback(lambda v: (v, np.zeros((0, 2))), (F32, jax.ShapeDtypeStruct((0, 2), "f4")), x)
         callout.debug_callback(lambda: None)
         return x
@@ -245,7 +245,7 @@ def test_programs_for_a_tpu_need_no_backend(auto, named, tmp_path):
 
 
 class Backend:
-    """A client that has the one method that JAX's programs for a TPU need."""
+    """A client with the one method that JAX needs to lower programs for a TPU."""
 
     def __init__(self):
         self.made = []
@@ -255,7 +255,7 @@ class Backend:
         return function
 
 
-def test_functions_are_attached_where_a_backend_is(auto, monkeypatch, received):
+def test_functions_are_attached_if_a_backend_exists(auto, monkeypatch, received):
     backend = Backend()
     monkeypatch.setattr(jax.extend.backend, "get_backend", lambda platform: backend)
 
@@ -273,7 +273,7 @@ def test_functions_are_attached_where_a_backend_is(auto, monkeypatch, received):
     )
     value = np.array([1, 2], np.float32)
     assert call(value)[0].tolist() == [2, 3]
-    assert len(io(np.zeros((), np.float32))) == len(tap(value)) == 1  # what tells that they are done
+    assert len(io(np.zeros((), np.float32))) == len(tap(value)) == 1  # the token that says that they are done
     callout.barrier_wait()
     assert [received[0], received[1].tolist()] == ["io", [1, 2]]
 
@@ -307,7 +307,7 @@ def test_buffer_callbacks_on_rocm_are_jaxs_own(auto):
 
 
 @pytest.mark.cpu_only("it runs JAX's buffer callbacks on the host")
-def test_what_jaxs_own_buffer_callbacks_call_gets_its_structure(auto):
+def test_functions_of_jax_buffer_callbacks_get_their_structure(auto):
     def fill(ctx, out, pair, *, y):
         assert type(ctx).__module__ != callout.buffer_callback.ExecutionContext.__module__
         np.asarray(out["sum"])[...] = np.asarray(pair[0]) + np.asarray(y)
@@ -321,7 +321,7 @@ def test_what_jaxs_own_buffer_callbacks_call_gets_its_structure(auto):
         raise KeyError("of the user")
 
     def by_jax(f, *args):
-        """Runs the one call of a program, which was traced for another platform, by JAX."""
+        """Runs by JAX the one call of a program that was traced for another platform."""
         (eqn,) = [eqn for eqn in jax.make_jaxpr(f)(*args).eqns if eqn.primitive is buffer.buffer_p]
         told = {name: eqn.params[name] for name in ("has_side_effect", "aliases", "capturable")}
         return buffer.by_jax(eqn.params["target"], eqn.params["result_avals"], **told)
@@ -338,7 +338,7 @@ def test_what_jaxs_own_buffer_callbacks_call_gets_its_structure(auto):
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-def test_refusals_say_why_and_what_would_do(auto):
+def test_rejections_name_the_reason_and_the_remedy(auto):
     def f(x):
         return callout.tap(print, x)
 
@@ -381,7 +381,7 @@ CARRIED = {
 @pytest.mark.native_only("it has no native path on a CPU")
 @pytest.mark.parametrize("platforms", [("tpu",), ("cpu", "rocm"), ("cpu", "tpu")])
 @pytest.mark.parametrize("name", NAMED)
-def test_what_has_no_counterpart_is_refused_by_its_name_with_what_would_do(auto, cache, name, platforms):
+def test_unsupported_entry_points_are_rejected_with_the_remedy(auto, cache, name, platforms):
     with pytest.raises(NotImplementedError) as info:
         lowered(NAMED[name], 1.0, platforms=platforms)
     text = str(info.value)
@@ -391,14 +391,14 @@ def test_what_has_no_counterpart_is_refused_by_its_name_with_what_would_do(auto,
 
 @pytest.mark.native_only("it has no native path on a CPU")
 @pytest.mark.parametrize("name", [*NAMED, *CARRIED])
-def test_a_platform_without_callbacks_refuses_everything_by_its_name(auto, cache, name):
+def test_a_platform_without_callbacks_rejects_every_entry_point_by_name(auto, cache, name):
     with pytest.raises(NotImplementedError, match=f"{name}: callbacks are not supported on platform METAL") as info:
         lowered({**NAMED, **CARRIED}[name], 1.0, platforms=("METAL",))
-    assert "a;b" not in str(info.value)  # what it is told is not its name
+    assert "a;b" not in str(info.value)  # the error has its name, without its options
     assert "JAX's own callbacks" not in str(info.value)
 
 
-def test_one_warning_says_what_is_slower_and_why(auto, monkeypatch, caplog):
+def test_one_warning_names_the_slower_path(auto, monkeypatch, caplog):
     monkeypatch.setattr(policy, "_warned", {})
     for _ in range(2):
         lowered(lambda x: callout.tap(print, x), 1.0)

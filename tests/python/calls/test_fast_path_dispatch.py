@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with unordered callbacks go by JAX's fast path, and both barriers wait for them all the same."""
+"""Tests that programs with unordered callbacks use JAX's fast path, and that both barriers nevertheless wait for them."""
 
 import dataclasses
 import gc
@@ -22,12 +22,12 @@ from jax.experimental import io_callback
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
 
-def test_what_stands_for_a_result_has_no_attributes_while_it_is_made():
+def test_an_unfinished_placeholder_has_no_attributes():
     assert not hasattr(object.__new__(fast_path._Node), "aval")
 
 
 def python_of_jax(call):
-    """The functions of JAX, written in Python, that a call runs."""
+    """Returns the names of JAX's Python functions that a call runs."""
     names = []
 
     def profile(frame, event, _):
@@ -95,7 +95,7 @@ def data_of(leaf):
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_results_are_what_they_are_at_the_first_call(name):
+def test_later_results_equal_those_of_the_first_call(name):
     f = jax.jit(RESULTS[name])
     x = jnp.float32(2)
     first = f(x)
@@ -109,7 +109,7 @@ def test_results_are_what_they_are_at_the_first_call(name):
 
 
 class Picky:
-    """A pytree that refuses what is no array."""
+    """A pytree that rejects values that are not arrays."""
 
     def __init__(self, value):
         if type(value) is not object and not isinstance(value, (jax.Array, jax.core.Tracer, np.ndarray)):
@@ -130,20 +130,20 @@ jax.tree_util.register_pytree_node(Picky, lambda node: ((node.value,), None), la
     ],
     ids=["no result", "large results", "picky class", "ordered"],
 )
-def test_other_programs_go_by_the_slower_path(function, received):
+def test_other_programs_take_the_slow_path(function, received):
     f = jax.jit(function)
     assert not goes_by_the_fast_path(f, jnp.float32(1))
     f(jnp.float32(1))
 
 
-def test_an_ordered_program_takes_the_token_of_the_one_before_as_an_argument():
+def test_an_ordered_program_takes_the_previous_token_as_an_argument():
     def of_jax(x):
         return io_callback(lambda v: v, F32, x, ordered=True)
 
     def ours(x):
         return callout.io_callback(lambda v: v, F32, x, ordered=True)
 
-    for function in (of_jax, ours):  # which C++ would have to pass, and knows only the user's
+    for function in (of_jax, ours):  # C++ would have to pass the token, and passes only the user's arguments
         text = jax.jit(function).lower(jnp.float32(1)).as_text()
         assert re.search(r"@main\(%arg0: !stablehlo\.token.*, %arg1: tensor<f32>.*\) -> \(!stablehlo\.token", text)
 
@@ -159,7 +159,7 @@ def test_programs_of_others_are_not_touched():
 
 
 class TappingGate:
-    """A program that waits in its middle until it is let go, and then taps."""
+    """A program that waits in its middle until it is released, and then taps."""
 
     def __init__(self, received):
         self._gate = gates.gate()
@@ -167,7 +167,7 @@ class TappingGate:
         self._received = received
 
     def program(self):
-        """Jitted, and by the fast path from now on."""
+        """Returns the jitted program, which takes the fast path from now on."""
         f = jax.jit(lambda x: callout.tap(self._received.tap, self._gate.in_program(x)))
         assert goes_by_the_fast_path(f, jnp.float32(0))
         self._received.clear()
@@ -180,7 +180,7 @@ class TappingGate:
         self._gate.open()
 
     def open_when_waited_for(self):
-        """Opens it from another thread, once the program is inside."""
+        """Opens the gate from another thread, once the program waits inside."""
 
         def run():
             self._gate.await_inside()
@@ -224,9 +224,9 @@ def test_barriers_wait_for_a_program_of_this_thread(gate, received, wait, kept):
 
 
 @pytest.mark.parametrize("wait", WAITS)
-def test_barriers_wait_for_a_program_whose_result_was_donated(gate, received, wait):
+def test_barriers_wait_for_a_program_with_a_donated_result(gate, received, wait):
     add = jax.jit(lambda x: x + 1, donate_argnums=0)
-    add(jnp.float32(1))  # compiled and loaded: a GPU loads no code while a stream waits for the host
+    add(jnp.float32(1))  # compiles and loads the code first: a GPU loads none while a stream waits for the host
     f = gate.program()
     result = f(jnp.float32(1))
     add(result)
@@ -292,7 +292,7 @@ def test_barriers_wait_for_a_program_over_several_devices(received, wait):
     def dispatch():
         f(x)
         for device in mesh.devices.flat:
-            small(jax.device_put(np.float32(0), device))  # later programs of one device must not hide it
+            small(jax.device_put(np.float32(0), device))  # later programs of one device must not hide the earlier one
 
     if wait in WAITS:
         dispatch()
@@ -344,8 +344,8 @@ def test_a_failed_program_is_raised_by_jax_s_barrier_once():
     assert f(x) == 1
 
 
-def test_what_is_kept_for_a_barrier_is_small_and_goes_with_it():
-    shape = ((1 << 22) - 1,)  # no other test's: their arrays may go meanwhile
+def test_state_for_a_barrier_is_small_and_freed_afterwards():
+    shape = ((1 << 22) - 1,)  # a shape that no other test uses, since their arrays may be freed meanwhile
     f = jax.jit(lambda x: (jnp.zeros(shape, jnp.float32) + x, tap(x)))
     x = jnp.float32(1)
     assert goes_by_the_fast_path(f, x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An `except MyError` that works at a jitted function's first call works at every later one, with plain jax.jit."""
+"""Tests that `except MyError` catches an error at every call of a jitted function as at the first, with plain jax.jit."""
 
 import functools
 import sys
@@ -27,7 +27,7 @@ class MyError(Exception):
 
 
 class Switch:
-    """A callback that fails while it is told to."""
+    """A callback that fails while `fails` is set."""
 
     def __init__(self, error=MyError):
         self.fails = False
@@ -42,7 +42,7 @@ class Switch:
 
 
 def failures(call, count=3):
-    """What each of `count` calls raises."""
+    """Returns the error of each of `count` calls."""
     errors = []
     for _ in range(count):
         with pytest.raises(Exception) as info:  # noqa: PT011 - the tests look at it
@@ -52,7 +52,7 @@ def failures(call, count=3):
 
 
 def assert_alike(errors, error_class=MyError):
-    """All are what a first call raises: of both classes, with the callback's exception as the cause."""
+    """Checks that all errors are like a first call's: of both classes, with the callback's exception as the cause."""
     for error in errors:
         assert isinstance(error, error_class)
         assert isinstance(error, jax.errors.JaxRuntimeError)
@@ -63,7 +63,7 @@ def assert_alike(errors, error_class=MyError):
 
 def buffer(switch):
     def function(ctx, out, x):
-        switch(None)  # the result is the argument
+        switch(None)  # the result is the argument's buffer
 
     return callout.buffer_callback.buffer_callback(function, F32, input_output_aliases={0: 0})
 
@@ -82,7 +82,7 @@ ENTRIES = {
 
 @pytest.mark.parametrize("after", [0, 1, 3])
 @pytest.mark.parametrize("name", platforms.entries(ENTRIES))
-def test_every_call_raises_what_the_first_raises(name, after):
+def test_every_call_raises_the_error_of_the_first(name, after):
     switch = Switch()
     function = functools.partial(ENTRIES[name], switch)
     f = jax.jit(callout.threaded(function) if name == "threaded" else function)
@@ -98,7 +98,7 @@ def test_every_call_raises_what_the_first_raises(name, after):
     assert f(x) == 2
 
 
-def test_a_result_that_does_not_fit_is_a_result_error_each_time():
+def test_a_wrong_result_is_a_result_error_each_time():
     result = [np.float32(1)]
     f = jax.jit(lambda x: callout.pure_callback(lambda _: result[0], F32, x))
     for _ in range(3):
@@ -222,10 +222,10 @@ def test_a_loop_ends_that_depends_on_the_missing_result():
     switch.fails = True
     switch.calls = 0
     assert_alike(failures(lambda: f(0.0)))
-    assert switch.calls == 3  # one a failing program
+    assert switch.calls == 3  # one call for each failing program
 
 
-def test_exceptions_that_go_with_no_other_class_are_the_cause_each_time():
+def test_exceptions_that_cannot_be_combined_are_always_the_cause():
     switch = Switch(OSError)
     f = jax.jit(lambda x: callout.pure_callback(switch, F32, x))
     for _ in range(3):
@@ -251,7 +251,7 @@ def test_a_function_that_was_pickled_raises_the_same_each_time():
         assert_alike(raised)
 
 
-def test_switched_off_it_is_what_jax_raises():
+def test_without_the_patch_jax_errors_are_raised():
     switch = Switch()
     f = jax.jit(lambda x: callout.pure_callback(switch, F32, x))
     for _ in range(3):
@@ -259,7 +259,7 @@ def test_switched_off_it_is_what_jax_raises():
     switch.fails = True
     callout.config.chain_errors = False
     try:
-        plain = jax.errors.JaxRuntimeError if ON_CUDA else ValueError  # what is waited for, and what is dispatched
+        plain = jax.errors.JaxRuntimeError if ON_CUDA else ValueError  # a GPU raises at the wait, a CPU at the dispatch
         assert all(type(error) is plain for error in failures(lambda: f(1.0)))
     finally:
         callout.config.chain_errors = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tangents of integers (dtype float0) as values: booleans, in programs and outside, as with jax.pure_callback."""
+"""Tests tangents of integers (dtype float0) as values: callbacks get booleans, as with jax.pure_callback."""
 
 import callout
 import jax

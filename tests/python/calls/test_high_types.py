@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of JAX's high-level types: those that stand for an array are that array, and others are refused by name."""
+"""Tests values of JAX's high-level types: types that stand for an array act as the array, others are rejected by name."""
 
 import dataclasses
 import re
@@ -40,7 +40,7 @@ def heard():
 
 
 def run(function, *args):
-    """The result, when all has arrived."""
+    """Returns the result of `function` after all taps have arrived."""
     out = jax.block_until_ready(function(*args))
     jax.effects_barrier()
     callout.barrier_wait()
@@ -85,7 +85,7 @@ def test_functions_that_listen_get_the_array(name, jit, variable, heard):
 @pytest.mark.parametrize(
     "tap", [callout.tap, hcb.id_tap, lambda _, v: callout.watch(v)], ids=["tap", "id_tap", "watch"]
 )
-def test_the_variable_itself_goes_on(tap, variable):
+def test_the_variable_itself_is_returned(tap, variable):
     same = []
 
     def tapped(v):
@@ -116,14 +116,14 @@ def test_predicates_and_steps_may_be_variables(heard):
     assert heard == []
 
 
-def test_a_watch_sees_what_the_variable_holds():
+def test_a_watch_reads_the_variables_value():
     variable = nnx.Variable(jnp.array([1, np.nan]), hijax=True)
     run(jax.jit(lambda v: (callout.watch({"v": v}, "of a variable"), 0)[1]), variable)
     assert callout.stats()["watches"]["of a variable"]["nan"] == 1
     callout.watch.reset("of a variable")
 
 
-def test_what_needs_arrays_says_so(variable):
+def test_features_that_need_arrays_reject_high_types(variable):
     with pytest.raises(TypeError, match="gradient=True needs arrays, got a value of a high-level type"):
         jax.jit(lambda v: (callout.watch(v, gradient=True), 0)[1])(variable)
     with pytest.raises(TypeError, match="needs arrays, got a value of a high-level type"):
@@ -167,13 +167,13 @@ REFUSING = {
 
 
 @pytest.mark.parametrize("name", REFUSING)
-def test_values_in_a_program_that_stand_for_no_array_are_refused_by_name(name):
+def test_nonarray_values_in_a_program_are_rejected_by_name(name):
     for value, kind in ((Pair(jnp.float32(1), jnp.float32(2)), "PairType"), (jax.lax.create_token(), "AbstractToken")):
         with pytest.raises(TypeError, match=rf"got a value of JAX's type {kind}.*, which stands for no array"):
             jax.jit(lambda v: (REFUSING[name](v), 0)[1])(value)
 
 
-def test_the_refusal_of_a_high_level_type_says_where_it_is():
+def test_the_rejection_of_a_high_level_type_names_its_place():
     with pytest.raises(TypeError) as info:
         jax.jit(lambda v: (callout.tap(print, {"a": [v]}), 0)[1])(Pair(jnp.float32(1), jnp.float32(2)))
     assert str(info.value) == (
@@ -182,7 +182,7 @@ def test_the_refusal_of_a_high_level_type_says_where_it_is():
     )
 
 
-def test_outside_of_programs_other_objects_are_passed_as_they_are(heard):
+def test_eager_callbacks_get_other_objects_unchanged(heard):
     pair = Pair(jnp.float32(1), jnp.float32(2))
     callout.debug_callback(heard.append, pair)
     jax.effects_barrier()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of what is there with operands, results and attributes that nobody traced: errors, never crashes."""
+"""Tests that calls of live targets with untraced operands, results and attributes raise errors and never crash."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def test_a_call_names_its_callback(target):
 
 
 class TestCalls:
-    """With other operands and results than the function has."""
+    """Calls functions with other operands and results than theirs."""
 
     @pytest.mark.parametrize("count", [0, 2, 3])
     def test_of_one_result(self, traced_call, count):
@@ -32,7 +32,7 @@ class TestCalls:
             call({"callback": traced_call}, operands, (F32,) * max(count, 1))
 
     @pytest.mark.parametrize("count", [2, 3])
-    def test_results_that_nobody_returns_are_refused(self, traced_call, count):
+    def test_missing_results_are_rejected(self, traced_call, count):
         with pytest.raises(REFUSED, match=f"expected a tuple of {count}, got one of 1"):
             call({"callback": traced_call}, (ONE,), (F32, *(SECRET,) * (count - 1)))
 

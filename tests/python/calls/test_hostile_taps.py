@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taps that call what is there with operands, results and attributes that nobody traced: errors, never crashes."""
+"""Tests that taps of live targets with untraced operands, results and attributes raise errors and never crash."""
 
 import json
 
@@ -14,7 +14,7 @@ from hostile import F32, ONE, REFUSED, SECRET, TWO
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
-# On a GPU a record's values are looked at when the program has gone on.
+# On a GPU, a record's values are checked after the program has gone on.
 CHECK_FAILS = (*REFUSED, *((callout.TapError, callout.CheckError) if platforms.ON_CUDA else ()))
 
 
@@ -23,7 +23,7 @@ def tap(attributes, operands=(), results=()):
 
 
 class TestTaps:
-    """Of other values than the function was traced for."""
+    """Taps other values than the function was traced for."""
 
     def test_without_operands(self, one_array, received):
         with pytest.raises(REFUSED, match="was traced for a value that is one array; this one has 0"):
@@ -55,7 +55,7 @@ class TestTaps:
         assert received == [((),), (ONE,)]
 
     @pytest.mark.parametrize("count", [1, 3])
-    def test_another_number_than_its_leaves(self, registered, count):
+    def test_wrong_numbers_of_leaves_are_rejected(self, registered, count):
         with pytest.raises(REFUSED, match=f"expected 2 operands .* got {count}"):
             tap({"callback": registered, "leaves": "a\nb"}, (ONE,) * count)
 
@@ -103,7 +103,7 @@ class TestTaps:
         assert not (tmp_path / "x").read_bytes()
 
     @pytest.mark.parametrize("name", ["watch:1;ni;stop", "id_print:1;1000;1000000;;", "progress_bar:%5B1%5D"])
-    def test_what_a_program_carries_takes_nothing(self, name):
+    def test_embedded_callbacks_survive_an_empty_record(self, name):
         try:
             tap({"callback": name})
         except callout.TapError as error:
@@ -269,7 +269,7 @@ class TestTaps:
     ],
     ids=str,
 )
-def test_attributes_that_nobody_here_reads_are_ignored(registered, received, more):
+def test_unknown_attributes_are_ignored(registered, received, more):
     tap({"callback": registered, **more}, (ONE,))
     assert len(received) == 1
 
@@ -279,7 +279,7 @@ def test_names_need_not_be_utf8():
         tap({"callback": b"\xff"}, (ONE,))
 
 
-def test_a_record_that_is_not_what_its_site_says_is_not_sent(registered, received):
+def test_a_record_that_does_not_match_its_site_is_rejected(registered, received):
     site = callout._ext.EagerTap(callout._ext.find(registered), {"callback": "f", "leaves": "a\nb"})
     with pytest.raises(callout.RegistrationError, match=r"tap 'hostile': expected 2 operands .* got 1"):
         site.send(callout._ext.find(registered), [ONE], 0, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signal handlers and destructors come between any two instructions, and may tap, call and wait there."""
+"""Tests signal handlers and destructors, which may run between any two instructions, and tap, call and wait there."""
 
 import gc
 import sys
@@ -18,7 +18,7 @@ ROUNDS = 5
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_whatever_comes_in_between_may_tap_and_call_and_wait(seed):
+def test_interruptions_may_tap_call_and_wait(seed):
     done = limited.run(
         [sys.executable, PROGRAM, str(seed), str(ROUNDS)], capture_output=True, text=True, check=False, timeout=300
     )
@@ -29,7 +29,7 @@ def test_whatever_comes_in_between_may_tap_and_call_and_wait(seed):
 def test_destructors_that_the_collector_calls_may_tap(tmp_path):
     seen, late = [], []
     f = jax.jit(lambda x: callout.tap(seen.append, x))
-    f(np.float32(0))  # traced here: what taps while a program is traced becomes part of it
+    f(np.float32(0))  # traces f here: a tap in a destructor becomes part of a program that is being traced
 
     class Cycle:
         def __init__(self, sink):

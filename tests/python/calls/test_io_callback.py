@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""io_callback: once for each time the program reaches it, never dropped, merged or hoisted; what JAX's users rely on."""
+"""Tests that io_callback runs once each time the program reaches it, and is never dropped, merged or hoisted."""
 
 import callout
 import jax
@@ -90,7 +90,7 @@ def test_none_and_pytrees_are_results():
 @pytest.mark.parametrize("result", [1, (), "text"], ids=str)
 def test_a_result_where_none_was_declared_is_an_error(result):
     f = jax.jit(lambda x: callout.io_callback(lambda _: result, None, x))
-    if result == ():  # has no leaves either, as with JAX
+    if result == ():  # () has no leaves, as None has none, and JAX accepts it
         f(1.0)
         return
 
@@ -133,7 +133,7 @@ def unpatched():
 
 @ORDERED
 @pytest.mark.usefixtures("unpatched")
-def test_vmap_that_would_run_both_branches_is_refused_without_the_patch(counter, ordered):
+def test_vmap_that_runs_both_branches_is_rejected_without_the_patch(counter, ordered):
     def f(x, p):
         return lax.cond(p, lambda: counter.bump(jnp.float32(0), ordered) + x, lambda: x)
 
@@ -157,7 +157,7 @@ def test_derivatives_are_refused_with_the_remedy(counter):
         jax.grad(counter.bump)(1.0)
 
 
-def test_it_survives_the_gradient_of_what_does_not_depend_on_it(counter):
+def test_a_call_survives_a_gradient_that_ignores_it(counter):
     def body(c, x):
         counter.bump(lax.stop_gradient(x))
         return c * x, None

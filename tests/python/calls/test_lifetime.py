@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks live as long as somebody can call them, and no longer."""
+"""Tests that a callback lives exactly as long as something can call it."""
 
 import gc
 import re
@@ -20,7 +20,7 @@ F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
 
 class Callback:
-    """A callable that can be watched."""
+    """A callable with weak references."""
 
     def __call__(self, x):
         return x
@@ -110,14 +110,14 @@ def test_rounds_of_define_run_delete_leave_counts_flat():
     assert settle(before) == before
 
 
-def test_settling_waits_for_what_xla_holds_for_a_moment_longer(monkeypatch):
+def test_settling_waits_for_objects_that_xla_holds_longer(monkeypatch):
     before, more = settle(), iter([1] * 7)
     monkeypatch.setattr(live_objects, "live_counts", lambda: {**before, "sites": before["sites"] + next(more, 0)})
     assert settle(before) == before
     assert next(more, None) is None
 
 
-def test_what_does_not_settle_is_named_by_what_holds_it():
+def test_unsettled_objects_are_named_with_their_holders():
     def kept_by_a_test(x):
         return x
 
@@ -166,7 +166,7 @@ def settle_caches():
 
 
 @pytest.mark.native_only(platforms.TEXT)
-def test_same_function_gets_the_same_name_and_another_one_a_number():
+def test_names_of_functions_are_stable_and_distinct():
     def define():
         def callback(x):
             return x
@@ -182,10 +182,10 @@ def test_same_function_gets_the_same_name_and_another_one_a_number():
     one = jax.jit(lambda x: callout.pure_callback(first, F32, x)).lower(1.0)
     assert name(first) in one.as_text()
     assert name(second) == name(first) + "#1"
-    assert name(first).startswith("py:test_lifetime.test_same_function")
+    assert name(first).startswith("py:test_lifetime.test_names_of_functions_are_stable_and_distinct")
 
 
-def test_threads_that_come_and_go_leave_nothing():
+def test_short_lived_threads_leave_nothing():
     f = jax.jit(lambda x: callout.pure_callback(Callback(), F32, x))
     f(1.0)
     for _ in range(20):
@@ -195,8 +195,8 @@ def test_threads_that_come_and_go_leave_nothing():
 
 
 @pytest.mark.native_only(platforms.TEXT)
-def test_a_function_has_its_name_again_when_its_program_is_traced_anew(received):
-    """Also while the executable of the program before is not quite gone: the compilation cache goes by the name."""
+def test_a_function_keeps_its_name_when_its_program_is_retraced(received):
+    """The compilation cache uses the name, even while the previous program's executable is still being destroyed."""
 
     def name(send):
         f = jax.jit(lambda x: send(x) + 1)
@@ -214,7 +214,7 @@ def test_a_function_has_its_name_again_when_its_program_is_traced_anew(received)
 
 
 def refused(call, captured):
-    """A program that does not get to its end, with a callback of a function that only it has."""
+    """Traces a program that raises; returns a weak reference to its callback, which nothing else refers to."""
     callback = Callback()
 
     def program(x):
@@ -240,19 +240,19 @@ def test_a_refused_program_keeps_nothing(kind):
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_a_refused_program_with_a_captured_array_is_kept_by_jax(kind):
-    """With JAX's own callbacks, too. Where it is not any more, docs/concepts.md need not say it."""
+def test_jax_keeps_a_refused_program_with_a_captured_array(kind):
+    """JAX's own callbacks are kept, too. If this test fails with a new JAX, docs/threads.md need not mention it."""
     callback = refused(REFUSED[kind], np.ones(3, np.float32))
     settle()
     assert callback() is not None
-    for each in list(weakref.finalize._registry):  # nobody but JAX keeps it
+    for each in list(weakref.finalize._registry):  # only JAX's registry of finalizers keeps the callback
         if "finalize_const" in repr(each.peek()):
             each.detach()
     assert wait_until_gone(callback)
 
 
 class Trainer:
-    """Holds a program whose callback is its own method, as docs/concepts.md has it."""
+    """Holds a program whose callback is its own method, as in docs/threads.md."""
 
     def __init__(self, call, weakly):
         self.seen = []
@@ -286,7 +286,7 @@ class Trainer:
     ids=["tap", "pure", "ordered io", "debug"],
 )
 @pytest.mark.parametrize("weakly", [True, False], ids=["weakly", "strongly"])
-def test_an_object_that_holds_its_program_goes_if_the_callback_refers_to_it_weakly(call, weakly):
+def test_an_object_with_a_weak_callback_dies_with_its_program(call, weakly):
     trainer = Trainer(call, weakly)
     for value in (1.0, 2.0):
         trainer.step(jnp.float32(value)).block_until_ready()
@@ -297,5 +297,5 @@ def test_an_object_that_holds_its_program_goes_if_the_callback_refers_to_it_weak
     if not weakly:
         gc.collect()
         assert gone() is not None
-        del gone().step  # which ends the cycle
+        del gone().step  # breaks the reference cycle
     assert wait_until_gone(gone)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each call that fails is one record of level DEBUG on the logger `callout`, which names it and has its exception."""
+"""Tests that each failing call logs one DEBUG record on the logger `callout`, with its name and exception."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ class NoSuchNumberError(Exception):
 
 
 def refusal():
-    """A function of its own for each test: what is made of it lives as long."""
+    """Makes a function for one test, so that objects that depend on it end with the test."""
 
     def refuse(*args):
         raise NoSuchNumberError("seven")
@@ -47,7 +47,7 @@ KINDS = [pytest.param(kind, marks=NATIVE if kind == "buffer" else ()) for kind i
 
 @dataclasses.dataclass
 class Noted:
-    """What is left of a record: its exception would keep frames, and they what is called."""
+    """A copy of a log record without its exception, whose frames would keep the callback alive."""
 
     level: int
     message: str
@@ -62,7 +62,7 @@ class Noted:
 
 @pytest.fixture
 def failures():
-    """What the logger gets about failures; no handler does."""
+    """Collects the logger's records about failures, and keeps them from handlers."""
     logger, noted = logging.getLogger("callout"), []
 
     def note(record):
@@ -85,32 +85,32 @@ def fail(call):
 
     with pytest.raises(Exception, match="seven"), callout.reraise():
         run()
-    with contextlib.suppress(Exception):  # where the wait for a result has raised, JAX raises it once more
+    with contextlib.suppress(Exception):  # if the wait for a result has raised, JAX raises the error once more
         jax.effects_barrier()
 
 
 def forget_failures(kind):
-    if kind == "host_callback":  # whose barrier raises them, too
+    if kind == "host_callback":  # host_callback's barrier raises the errors, too
         with pytest.raises(hcb.CallbackException):
             hcb.barrier_wait()
 
 
 @pytest.mark.parametrize("form", [jax.jit, lambda f: f], ids=["jit", "eager"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_failing_call_is_one_record_with_its_name_and_exception(failures, kind, form):
+def test_a_failing_call_logs_one_record_with_name_and_exception(failures, kind, form):
     f = form(functools.partial(CALLS[kind], refusal()))
-    for times in (1, 2, 3):  # the third is by JAX's fast path
+    for times in (1, 2, 3):  # the third call takes JAX's fast path
         fail(f)
         assert len(failures) == times
         assert failures[-1].level == logging.DEBUG
         assert failures[-1].message.startswith("callback '")
         assert failures[-1].message.endswith("refuse' failed on device 0: NoSuchNumberError: seven")
         assert failures[-1].kind is NoSuchNumberError
-        assert failures[-1].formatted.count("in refuse") == 1  # the traceback is said once
+        assert failures[-1].formatted.count("in refuse") == 1  # the traceback occurs once
     forget_failures(kind)
 
 
-def test_a_result_that_does_not_fit_is_a_record_without_an_exception(failures):
+def test_a_result_of_another_shape_is_logged_without_an_exception(failures):
     with pytest.raises(callout.ResultError), callout.reraise():
         jax.jit(lambda: callout.pure_callback(lambda: np.zeros(3, np.float32), F32))().block_until_ready()
     (record,) = failures
@@ -118,7 +118,7 @@ def test_a_result_that_does_not_fit_is_a_record_without_an_exception(failures):
     assert record.kind is None
 
 
-def test_each_lane_of_a_loop_is_a_record_of_its_own_until_the_first_fails(failures):
+def test_each_lane_of_a_loop_sends_until_one_fails(failures):
     calls = []
 
     def second_fails(x):

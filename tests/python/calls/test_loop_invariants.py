@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks that depend on nothing in their loop: under grad they run once a step, as they do without it."""
+"""Tests callbacks that depend on nothing in their loop: they run once in each step, under grad as without it."""
 
 import warnings
 
@@ -27,7 +27,7 @@ class Host:
         return np.float32(self.calls)
 
     def count(self, function, *args):
-        """Returns the first result of a program, and how many calls it made."""
+        """Returns the first result of a program, and the number of calls."""
         self.calls = 0
         result = jax.tree.leaves(function(*args))[0]
         jax.block_until_ready(result)
@@ -42,7 +42,7 @@ def host():
 
 
 def shown(function):
-    """Returns a callback that returns the weight, after `function` has shown it."""
+    """Returns a callback that calls `function` with the weight and returns the weight."""
 
     def show(host, w):
         function(host, w)
@@ -101,7 +101,7 @@ def test_the_gradient_makes_as_many_calls_as_the_function(host, loop, kind):
     assert host.count(jax.jit(jax.value_and_grad(f)), 1.5) == plain
 
 
-def test_the_gradient_is_that_of_the_values_that_the_host_returned(host):
+def test_the_gradient_uses_the_values_that_the_host_returned(host):
     f = scanned(host, ANSWERS["io_callback"])
     value, slope = jax.jit(jax.value_and_grad(f))(1.0)
     assert (float(value), float(slope)) == (24, 96)
@@ -142,7 +142,7 @@ def test_loops_with_policies_and_in_loops_make_all_calls(host, kind):
     assert host.count(jax.jit(jax.grad(f)), 1.5)[1] == 2 * 3 * STEPS
 
 
-def test_calls_on_the_devices_of_a_shard_map_stay_in_their_loop(host):
+def test_calls_of_a_shard_map_stay_in_their_loop(host):
     mesh = jax.make_mesh((1,), ("d",))
     f = scanned(host, TAPS["tap"])
     spread = jax.shard_map(f, mesh=mesh, in_specs=P(), out_specs=P(), check_vma=False)
@@ -164,8 +164,8 @@ def test_ordered_callbacks_keep_their_order_in_the_loop():
     assert seen == ["first", 0, "last", "first", 1, "last"]
 
 
-def test_what_no_step_changes_still_leaves_the_loop(host):
-    """A residual that all steps share is not stored for each step, beside a callback and behind a tap too."""
+def test_loop_invariant_residuals_are_hoisted(host):
+    """A residual that all steps share is stored once, not for each step, even beside a callback and behind a tap."""
 
     def f(w):
         def step(c, _):

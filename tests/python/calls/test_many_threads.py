@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that meet in what Python shares: with a GIL few of these meet, without one all do."""
+"""Tests threads that use shared state at the same time: few do with a GIL, all do without one."""
 
 import functools
 import sys
@@ -27,7 +27,7 @@ def switching_often():
 
 
 def at_once(function, threads=THREADS):
-    """Runs function(number of the thread) in many threads, all of which begin at once; raises what one of them raises."""
+    """Runs function(number of the thread) in many threads that start together; raises the error of one that fails."""
     start, failures = threading.Barrier(threads), []
 
     def run(number):
@@ -51,7 +51,7 @@ def test_importing_does_not_turn_the_gil_on():
     assert getattr(sys, "_is_gil_enabled", lambda: True)() == (not free_threaded)
 
 
-def test_first_calls_of_a_jitted_function_may_come_at_once():
+def test_first_calls_of_a_jitted_function_may_be_concurrent():
     for _ in range(ROUNDS):
 
         @jax.jit
@@ -103,7 +103,7 @@ def test_taps_of_many_threads_arrive_once_each(fallback, request):
 
 
 @pytest.mark.native_only(platforms.BUFFERS)
-def test_a_buffer_may_be_used_by_threads_while_its_call_ends():
+def test_threads_may_use_a_buffer_while_its_call_ends():
     over = []
 
     def use(buffer, shared):
@@ -117,7 +117,7 @@ def test_a_buffer_may_be_used_by_threads_while_its_call_ends():
             over.append(str(error))
 
     def callback(ctx, out, x):
-        if not platforms.ON_CUDA:  # NumPy does not read a GPU's memory, nor need it for this
+        if not platforms.ON_CUDA:  # NumPy cannot read a GPU's memory, and this test does not need the values
             np.asarray(out)[:] = np.asarray(x) * 2
         for buffer in (x, out):
             shared = threading.Event()
@@ -173,16 +173,17 @@ def test_profiles_start_and_end_while_callbacks_run():
     assert min(calls) >= 1
 
 
-# CPython before 3.14 cannot finish a tuple of a generator that somebody else refers to, as a list of all objects does.
+# CPython before 3.14 cannot finish a tuple of a generator while something else refers to the tuple, such as
+# gc.get_objects().
 @pytest.mark.slow
-def test_jitted_functions_are_found_without_holding_tuples_that_are_being_made():
+def test_the_search_for_jitted_functions_holds_no_unfinished_tuples():
     found = threading.Event()
 
     def work(number):
         if number == 0:
             try:
                 for _ in range(4 * ROUNDS):
-                    errors.hooked()  # as the first program with a callback has it
+                    errors.hooked()  # called by the first program with a callback
             finally:
                 found.set()
         while not found.is_set():
@@ -196,12 +197,12 @@ def test_callbacks_that_wait_for_each_other_all_run_at_once():
     all_inside = threading.Barrier(THREADS)
 
     def meet(x):
-        all_inside.wait(timeout=100)  # nobody passes before all are in
+        all_inside.wait(timeout=100)  # no callback passes before all have entered
         return x + np.float32(1)
 
     @jax.jit
     def program(x):
-        y = x @ x  # XLA runs it on threads of its own
+        y = x @ x  # makes the program large enough for XLA's own threads
         return callout.pure_callback(meet, jax.ShapeDtypeStruct(y.shape, y.dtype), y)
 
     x = jnp.ones((128, 128), jnp.float32)

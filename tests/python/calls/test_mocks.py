@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mocks, and other callables that make up their attributes, are functions everywhere, as with JAX; and sinks are sinks."""
+"""Tests that mocks and other callables that make up attributes are functions everywhere, and sinks are sinks."""
 
 import functools
 from unittest import mock
@@ -31,7 +31,7 @@ def three(*args, **kwargs):
 
 
 class Called:
-    """Notes its calls."""
+    """Records its calls."""
 
     __slots__ = ("__weakref__", "calls")
 
@@ -44,14 +44,14 @@ class Called:
 
 
 class HasEverything(Called):
-    """Each attribute is another of these."""
+    """Has every attribute, each of this class."""
 
     def __getattr__(self, name):
         return HasEverything()
 
 
 class HasItself(Called):
-    """Each attribute is the object itself, which has no `__dict__`."""
+    """Has every attribute, each the object itself, and no `__dict__`."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ class HasItself(Called):
 
 
 class HasNothing(Called):
-    """Fails in a way of its own when an attribute is missing."""
+    """Raises an unusual error for a missing attribute."""
 
     def __getattr__(self, name):
         raise KeyError(name)
@@ -84,7 +84,7 @@ def fn(request):
 
 @pytest.fixture
 def calls(fn):
-    """How often it was called."""
+    """Returns the number of calls."""
     return lambda: len(fn.calls) if isinstance(fn, Called) else fn.call_count
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A callback runs a program whose callback fails: the exception keeps its class through every program."""
+"""Tests a callback that runs a program whose callback fails: the exception keeps its class through every program."""
 
 import copy
 import pickle
@@ -38,7 +38,7 @@ FAILING = {
 
 @pytest.mark.parametrize("levels", [2, 3, 4])
 @pytest.mark.parametrize("name", FAILING)
-def test_an_exception_keeps_its_class_through_programs_that_callbacks_run(name, levels):
+def test_an_exception_keeps_its_class_through_nested_programs(name, levels):
     kind, program = FAILING[name]
 
     def around(program):

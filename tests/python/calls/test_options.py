@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.options: settings of a callback, and which of them it has when there are several."""
+"""callout.options: settings of a callback, and which value applies if there are several."""
 
 import functools
 import re
@@ -103,7 +103,7 @@ def test_a_setting_has_every_callback_get_jax_arrays(run, jax_by_default):
 
 
 @pytest.mark.parametrize("told", [{"args": "numpy"}, {"zero_copy": True}, {"numpy_only": True}, {"memory": "device"}])
-def test_what_a_callback_is_told_itself_counts_more_than_the_setting(told, jax_by_default):
+def test_options_of_a_callback_override_the_setting(told, jax_by_default):
     kinds = []
     look = callout.options(lambda v: kinds.append(isinstance(v, jax.Array)) or v, **told)
     jax.jit(lambda x: callout.pure_callback(look, like(x), x))(jnp.ones(3)).block_until_ready()
@@ -140,11 +140,11 @@ HINT = (
 
 
 @pytest.mark.parametrize("run", [lambda f: f, jax.jit], ids=["eager", "jit"])
-def test_a_callback_that_takes_a_numpy_array_for_jaxs_is_told_of_the_option(run):
+def test_a_callback_that_needs_jax_arrays_gets_a_hint(run):
     with pytest.raises((AttributeError, jax.errors.JaxRuntimeError)) as caught:
         jax.block_until_ready(run(lambda x: callout.pure_callback(first_to_five, like(x), x))(jnp.ones(3)))
     assert re.search(HINT, "".join(traceback.format_exception(caught.value)))
-    by_jax = platforms.BY_FALLBACK or not has_core()  # whose text begins otherwise
+    by_jax = platforms.BY_FALLBACK or not has_core()  # JAX's callbacks put other text in front
     if isinstance(caught.value, jax.errors.JaxRuntimeError) and not by_jax:
         assert re.search(rf"AttributeError: .* has no attribute 'at' \({HINT}\)", str(caught.value).splitlines()[0])
     callout.tap(first_to_five, jnp.ones(3))

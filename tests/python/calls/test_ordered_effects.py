@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a failed program, the tokens of our ordered effects are usable; those of others are left as JAX leaves them."""
+"""Tests that tokens of our ordered effects are usable after a failed program; JAX handles the tokens of other effects."""
 
 import callout
 import jax
@@ -38,12 +38,13 @@ def act(value):
 
 
 act_p = jax.extend.core.Primitive("ordered_act")
-# With the ordered effect alone, JAX's ahead-of-time path fails from the second call on.
+# The unordered effect is needed, too: with the ordered one alone, JAX's ahead-of-time path fails from the second call
+# on.
 act_p.def_effectful_abstract_eval(lambda aval: (aval, {ordered, unordered}))
 
 
 def lower(ctx, value):
-    ctx.set_tokens_out(ctx.tokens_in)  # a program that fails fails with all its results, its token included
+    ctx.set_tokens_out(ctx.tokens_in)  # if a program fails, all its results fail, its token included
     return jax.ffi.ffi_lowering("callout.v1.call", has_side_effect=True)(ctx, value, callback="ordered_act")
 
 
@@ -52,7 +53,8 @@ for _platform in ("cpu", "cuda"):
 
 
 def program(value):
-    # Not cheap, or XLA would run it in its caller: so it fails after its dispatch.
+    # The product makes the program expensive, so that XLA does not run it in its caller, and it fails after its
+    # dispatch.
     matrix = jnp.full((64, 64), value)
     return act_p.bind(value + 0 * (matrix @ matrix)[0, 0])
 
@@ -60,7 +62,7 @@ def program(value):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     calls.clear()
-    patches.ensure("tokens", "errors")  # as primitives of ours do
+    patches.ensure("tokens", "errors")  # the patches that our primitives install
     monkeypatch.setattr(_jax_compat, "own_ordered_effects", {ordered})
     callout.register("ordered_act", act)
     yield
@@ -94,13 +96,13 @@ def test_programs_after_a_failed_one_run(make):
 
 
 @both
-def test_the_error_goes_to_whoever_uses_the_results_and_to_nobody_else(make):
+def test_only_users_of_the_results_get_the_error(make):
     f = make()
     for _ in range(3):
         try:
             failed = f(jnp.float32(-1))
         except ERRORS:
-            failed = None  # dispatched synchronously
+            failed = None  # the program was dispatched synchronously
         assert float(f(jnp.float32(1))) == 1
         if failed is not None:
             with pytest.raises(ERRORS, match="negative"):
@@ -122,7 +124,7 @@ def test_effects_barrier_raises_a_failure_at_most_once(make):
 
 
 @pytest.mark.devices(2)
-def test_a_program_on_another_device_does_not_meet_the_failure():
+def test_programs_on_other_devices_are_not_affected_by_the_failure():
     f = jitted()
     first, second = jax.devices()[:2]
     fail(f, first)
@@ -157,7 +159,7 @@ def test_order_is_kept():
 
 def test_ordered_effects_of_others_are_left_as_jax_leaves_them(monkeypatch):
     def outcomes():
-        """What two dispatches and two barriers after a failure raise, for an ordered callback of JAX."""
+        """Returns the errors of two dispatches and two barriers after a failure, for an ordered callback of JAX."""
         seen = []
 
         def run(function):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pure_callback: what jax.pure_callback's users rely on, under every transformation."""
+"""Tests pure_callback under every transformation, and the behavior on which jax.pure_callback's users rely."""
 
 import functools
 import gc
@@ -52,7 +52,7 @@ def test_eager_runs_in_the_callers_stack():
 
 
 @pytest.mark.parametrize("call", [callout.pure_callback, callout.io_callback, callout.debug_callback])
-def test_values_that_nothing_traces_are_of_the_program_that_is_traced(call):
+def test_calls_with_constants_are_part_of_the_traced_program(call):
     called = []
     args = (called.append,) if call is callout.debug_callback else (called.append, None)
     x = jnp.float32(1)
@@ -235,7 +235,7 @@ def test_nested_vmap():
     )
 
 
-def test_vmap_without_a_method_is_refused_and_a_bad_one_named():
+def test_missing_and_wrong_vmap_methods_are_rejected():
     with pytest.raises(NotImplementedError, match="vmap_method=None"):
         jax.vmap(call_double)(jnp.arange(3.0))
     with pytest.raises(ValueError, match=r"vmap_method must be one of .* got: nope"):
@@ -263,7 +263,7 @@ def test_derivatives_are_refused_without_a_rule_and_work_with_one():
 
 
 def cache_misses(f, *args):
-    """Calls of f that JAX's C++ fast path did not take."""
+    """Returns the number of calls of f that JAX's C++ fast path did not take."""
     misses = 0
 
     def profile(frame, event, _):
@@ -318,7 +318,7 @@ def test_numpy_only_programs_are_dispatched_asynchronously():
     release = threading.Event()
     callback = callout.options(lambda v: release.wait(30) and v, numpy_only=True)
     heavy = jax.jit(lambda m: callout.pure_callback(callback, F32, jnp.tanh(m @ m).sum()))
-    out = heavy(jnp.ones((300, 300)))  # comes back although the callback waits for what follows
+    out = heavy(jnp.ones((300, 300)))  # returns while the callback waits for the event below
     assert not out.is_ready()
     release.set()
     out.block_until_ready()
@@ -326,7 +326,7 @@ def test_numpy_only_programs_are_dispatched_asynchronously():
 
 @pytest.mark.parametrize("call", [callout.pure_callback, callout.io_callback])
 @pytest.mark.parametrize("run", [lambda f: f, jax.jit], ids=["eager", "jit"])
-def test_a_call_without_a_shape_is_told_where_the_shape_stands(call, run):
+def test_a_call_without_a_shape_raises_with_a_corrected_call(call, run):
     message = (
         rf"callout\.{call.__name__}: 'numpy\.sin' needs arguments, and gets none: .* come after that: "
         rf"callout\.{call.__name__}\(sin, jax\.ShapeDtypeStruct\(x\.shape, x\.dtype\), x\)"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python numbers as results: of every dtype either what the number is, or a ResultError."""
+"""Tests Python numbers as results: for every dtype, the result is the rounded number or a ResultError."""
 
 import math
 
@@ -32,7 +32,9 @@ def dtype_of(name):
 
 
 def neighbours(name, number):
-    """The values of a small type on both sides of a number (None where there is none), all, and whether it has infinity."""
+    """Returns a small type's nearest values below and above a number (or None), its finite values, and whether it has
+    infinity.
+    """
     bits = 4 if name.startswith("float4") else 8
     values = [float(v) for v in np.arange(2**bits, dtype=np.uint8).view(dtype_of(name)).astype(np.float64)]
     finite = sorted({v for v in values if math.isfinite(v)})
@@ -42,7 +44,7 @@ def neighbours(name, number):
 
 
 def small_float(name, number):
-    """What may be stored; empty if it must be refused."""
+    """Returns the values that a small type may store for a number; none if the number must be rejected."""
     below, above, finite, has_infinity = neighbours(name, number)
     if math.isnan(number):
         return [] if name == "float4_e2m1fn" else [math.nan]
@@ -53,7 +55,7 @@ def small_float(name, number):
         return [v for v in (below, above) if abs(v - number) == nearest]
     largest = finite[-1]
     if abs(number) > largest:
-        # What would be rounded to the largest, if one more followed it.
+        # A number rounds to the largest value if it would do so with one more value behind it.
         step = largest - finite[-2]
         if name == "float8_e8m0fnu":
             return [largest] if 0 < number < 1.5 * largest else []
@@ -62,11 +64,11 @@ def small_float(name, number):
         if abs(number) <= largest + step / 2:
             return [math.copysign(largest, number)] + ([math.copysign(math.inf, number)] if has_infinity else [])
         return [math.copysign(math.inf, number)] if has_infinity else []
-    return []  # less than the least of a type without zero, or of a sign that it lacks
+    return []  # below the least value of a type without zero, or of a sign that the type lacks
 
 
 def expected(name, number):
-    """The values that may be stored, by the rules of docs/calls.md; empty if it must be refused."""
+    """Returns the values that may be stored, by the rules of docs/calls.md; none if the number must be rejected."""
     if isinstance(number, bool):
         return [number] if name not in FLOATS else expected(name, int(number))
     if name == "bool":
@@ -92,7 +94,7 @@ def expected(name, number):
         return small_float(name, real)
     if name == "bfloat16":
         return [float(jnp.asarray(np.float32(real)).astype(jnp.bfloat16))]
-    # Integers of up to 64 bits are rounded once, not by way of a double.
+    # Integers of up to 64 bits are rounded once, not through a double.
     exact = np.array(number) if isinstance(number, int) and -(2**63) <= number < 2**64 else real
     return [float(np.dtype(name).type(exact))]
 
@@ -152,5 +154,5 @@ def test_numbers_that_a_dtype_does_not_have_are_named(name, number, message, jit
 
 
 @pytest.mark.parametrize(("name", "number"), [("int4", -8), ("uint8", 255), ("bfloat16", 3), ("float8_e5m2", 1.5)])
-def test_numbers_that_fit_come_through_programs(name, number):
+def test_numbers_that_fit_pass_through_programs(name, number):
     assert float(stored(name, number, jitted=True)) == number

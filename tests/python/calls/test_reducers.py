@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls in the functions of reductions and scatters, on which XLA's compiler ends the process, are refused in words."""
+"""Tests that calls in the functions of reductions and scatters, which would crash XLA's compiler, are rejected clearly."""
 
 import importlib.util
 import re
@@ -54,13 +54,13 @@ def numba_add():
         out[()] = a[()] + b[()]
 
     kernel = numba_kernel(add, F32)
-    kernel(jnp.float32(1), jnp.float32(2))  # the compiled function is made at the first call and kept
+    kernel(jnp.float32(1), jnp.float32(2))  # compiles at the first call, and keeps the compiled function
     return kernel
 
 
 @pytest.fixture
 def call(request, native, numba_add):
-    """A function of two scalars that calls something, by the name of the kind."""
+    """Returns a function of two scalars that makes a call of the parametrized kind."""
     pure = lambda a, b: callout.pure_callback(add, F32, a, b)  # noqa: E731
     return {
         "pure_callback": pure,
@@ -102,7 +102,7 @@ def test_a_call_in_a_reducer_is_refused(call, place):
             run(x)
 
 
-def test_the_refusal_names_the_function_and_what_to_do():
+def test_the_rejection_names_the_function_and_the_remedy():
     with pytest.raises(NotImplementedError) as info:
         jax.jit(PLACES["reduce"](lambda a, b: callout.pure_callback(add, F32, a, b)))(X)
     assert str(info.value) == (
@@ -111,7 +111,7 @@ def test_the_refusal_names_the_function_and_what_to_do():
     )
 
 
-def test_reductions_without_calls_and_calls_beside_them_are_left_alone():
+def test_reductions_without_calls_are_unaffected():
     def program(x):
         whole = callout.pure_callback(np.copy, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
         total = lax.reduce(whole, jnp.float32(0), lambda a, b: jnp.maximum(a, b) + 1, (0,))

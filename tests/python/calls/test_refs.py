@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutable arrays (`jax.new_ref`) as arguments: what they hold is read where the program is, and buffers write to them."""
+"""Tests mutable arrays (`jax.new_ref`) as arguments: callbacks get the content at the call, and buffers write to them."""
 
 import contextlib
 import importlib.util
@@ -49,7 +49,7 @@ def numba_copy():
             out[i] = x[i]
 
     kernel = numba_kernel(copy, LIKE)
-    kernel(jnp.asarray(X))  # the compiled function is made at the first call and kept
+    kernel(jnp.asarray(X))  # compiles at the first call, and keeps the compiled function
     return kernel
 
 
@@ -77,7 +77,7 @@ def heard():
     ]
 )
 def entry(request, heard, native, numba_copy):
-    """Hears what a mutable array holds."""
+    """Makes an entry point that records the content of a mutable array."""
     if request.param in ("buffer", "native", "numba") and platforms.BY_FALLBACK:
         pytest.skip(platforms.BUFFERS)
     if request.param == "numba" and not HAS_NUMBA:
@@ -94,7 +94,7 @@ def entry(request, heard, native, numba_copy):
         np.asarray(out)[...] = value
 
     def result(call):
-        """For what runs no Python: what it returns is heard."""
+        """Records the result of a call that runs no Python."""
         return lambda ref: callout.debug_callback(hear, call(ref), ordered=True)
 
     affine = ffi.ffi_call("test.affine", LIKE)
@@ -122,7 +122,7 @@ def wait():
     callout.barrier_wait(60)
 
 
-def test_callbacks_hear_what_an_argument_holds_there(entry, heard):
+def test_callbacks_get_the_content_of_mutable_arrays(entry, heard):
     @jax.jit
     def program(ref):
         ref[...] = ref[...] + 1
@@ -165,7 +165,7 @@ def test_programs_have_mutable_arrays_of_their_own(entry, heard):
     assert heard == [[7, 1, 2]]
 
 
-def test_eager_callbacks_hear_what_an_argument_holds(entry, heard):
+def test_eager_callbacks_get_the_content_of_mutable_arrays(entry, heard):
     ref = jax.new_ref(jnp.asarray(X))
     entry(ref)
     ref[0] = 5.0
@@ -174,7 +174,7 @@ def test_eager_callbacks_hear_what_an_argument_holds(entry, heard):
     assert heard == [X.tolist(), [5, 1, 2]]
 
 
-def test_native_sinks_write_what_an_argument_holds_there(tmp_path):
+def test_native_sinks_write_the_content_of_mutable_arrays(tmp_path):
     path = tmp_path / "refs.jsonl"
     sink = callout.sinks.JsonLines(path)
 
@@ -197,7 +197,7 @@ def test_native_sinks_write_what_an_argument_holds_there(tmp_path):
     ]
 
 
-def test_prints_show_what_an_argument_holds_there(capfd):
+def test_prints_show_the_content_of_mutable_arrays(capfd):
     def program(ref):
         callout.debug_print("before {}", ref, ordered=True)
         ref[...] = ref[...] + 1
@@ -230,8 +230,8 @@ def test_loops_with_bars_write_to_mutable_arrays(screen):
     assert (screen.ends("scan"), screen.ends("fori")) == ((4, 4), (3, 3))
 
 
-def test_checks_look_at_what_arguments_hold_there():
-    """As the predicate, the value, and what the text shows."""
+def test_checks_read_the_content_of_mutable_arrays():
+    """Uses a mutable array as the predicate, as the value, and in the text."""
 
     @jax.jit
     def program(ref):

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registered names: Python functions, native functions, sinks; called without Python where they are native."""
+"""Tests registered names: Python functions, native functions and sinks; native ones are called without Python."""
 
 import ctypes
+import gc
 import json
 import os
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import callout
@@ -66,7 +68,7 @@ def test_native_functions_run_without_the_gil(register, library):
     f = jax.jit(lambda x: callout.pure_callback("wait_for_flag", F32, x)).lower(jnp.float32(1)).compile()
     thread = threading.Thread(target=lambda: out.append(float(f(jnp.float32(1)))))
     thread.start()
-    flag()  # reached only if the callback does not hold the GIL
+    flag()  # the flag is set only if the callback does not hold the GIL
     thread.join(30)
     assert not thread.is_alive()
     assert out == [1]
@@ -208,8 +210,55 @@ def test_rebinding(register):
     with pytest.raises(callout.RegistrationError, match="already registered as 'name'"):
         callout.register("name", lambda x: x + 2)
     register("name", lambda x: x + 2, replace=True)
-    assert float(f(1.0)) == 2  # compiled before
     assert float(jax.jit(lambda x: callout.pure_callback("name", F32, x))(1.0)) == 3
+
+
+@pytest.mark.native_only("JAX's callbacks keep what the program was compiled with")
+def test_compiled_programs_call_whoever_has_the_name_now(register):
+    register("name", lambda x: x + 1)
+    f = jax.jit(lambda x: callout.pure_callback("name", F32, x))
+    assert float(f(1.0)) == 2
+    register("name", lambda x: x + 2, replace=True)
+    assert float(f(1.0)) == 3
+    callout.unregister("name")
+    assert float(f(1.0)) == 3
+    register("name", lambda x: x + 3)
+    assert float(f(1.0)) == 4
+
+
+@pytest.mark.native_only("JAX's callbacks keep what the program was compiled with")
+def test_two_runs_of_one_program_write_separate_files(register, tmp_path):
+    @jax.jit
+    def run():
+        jax.lax.fori_loop(0, 5, lambda i, _: callout.tap("log", i), 0)
+
+    files = [tmp_path / f"run{i}.jsonl" for i in range(2)]
+    for path in files:
+        register("log", callout.sinks.JsonLines(path), replace=True)
+        run()
+        callout.barrier_wait()
+    assert [len(path.read_text().splitlines()) for path in files] == [5, 5]
+    assert run._cache_size() == 1
+
+
+@pytest.mark.native_only("JAX's callbacks keep what the program was compiled with")
+def test_replaced_callbacks_are_let_go(register):
+    class Function:
+        def __call__(self, x):
+            return x
+
+    f = jax.jit(lambda x: callout.tap("taps", callout.pure_callback("calls", F32, x)))
+    alive = []
+    for _ in range(100):
+        for name in ("calls", "taps"):
+            function = Function()
+            alive.append(weakref.ref(function))
+            register(name, function, replace=True)
+            del function
+        f(1.0)
+    callout.barrier_wait()
+    gc.collect()
+    assert sum(each() is not None for each in alive) == 2
 
 
 @pytest.mark.parametrize(
@@ -265,7 +314,7 @@ def test_an_unbound_name_in_a_program_has_its_class():
         f(1.0)
 
 
-def test_an_unbound_name_suggests_the_registered_one_that_it_is_most_like(register):
+def test_an_unbound_name_suggests_a_similar_one(register):
     for name in ("test_register.halve", "test_register.double"):
         register(name, lambda x: x)
     with pytest.raises(

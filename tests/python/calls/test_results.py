@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a callback may return, and what it is told if it returns something else."""
+"""Tests the results that a callback may return, and the errors for others."""
 
 import collections
 import dataclasses
@@ -131,7 +131,7 @@ ITEM = jax.ShapeDtypeStruct((1 << 18,), jnp.int32)
 
 
 class Emptying:
-    """An item whose `__array__` empties the list in which it lies."""
+    """An item whose `__array__` empties the list that contains it."""
 
     def __init__(self, items):
         self.items = items
@@ -142,7 +142,7 @@ class Emptying:
 
 
 @pytest.mark.parametrize("jitted", [False, True])
-def test_a_list_that_its_items_change_is_read_as_it_was_returned(jitted):
+def test_a_list_changed_by_its_items_is_read_unchanged(jitted):
     def callback(x):
         items = []
         items += [Emptying(items), *(np.full(ITEM.shape, i, np.int64) for i in range(1, 4))]
@@ -156,7 +156,7 @@ def test_a_list_that_its_items_change_is_read_as_it_was_returned(jitted):
         assert [int(v[-1]) for v in out] == [0, 1, 2, 3]
 
 
-# What looks for the leaves of a list: of a function known by a name, of one in the program, of one that takes `jax.Array`s.
+# The code that flattens a list: for a registered function, for one in the program, and for one that takes `jax.Array`s.
 TAKEN = {
     "registered": lambda callback: "list that changes",
     "in the program": lambda callback: callback,
@@ -165,7 +165,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("taken", TAKEN)
-def test_a_list_that_another_thread_changes_is_read_as_it_was_returned(taken):
+def test_a_returned_list_is_read_before_another_thread_changes_it(taken):
     item = jax.ShapeDtypeStruct((1 << 10,), jnp.int32)
     items, stop = [], threading.Event()
 
@@ -181,7 +181,7 @@ def test_a_list_that_another_thread_changes_is_read_as_it_was_returned(taken):
     f = jax.jit(lambda x: callout.pure_callback(TAKEN[taken](callback), [item] * 4, x))
     thread = threading.Thread(target=change)
     switch_interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)  # wherever Python code runs, the other thread comes in
+    sys.setswitchinterval(1e-6)  # lets the other thread run whenever Python code runs
     thread.start()
     try:
         for _ in range(500):
@@ -195,8 +195,8 @@ def test_a_list_that_another_thread_changes_is_read_as_it_was_returned(taken):
 
 @pytest.mark.cpu_only("XLA:GPU calls the host in the thread that dispatches")
 @pytest.mark.parametrize("taken", TAKEN)
-def test_no_python_code_runs_while_jax_looks_for_the_leaves_of_a_list(taken):
-    """JAX goes on with an item that only the list held, whatever became of the list meanwhile."""
+def test_no_python_code_runs_while_jax_flattens_a_list(taken):
+    """JAX would go on with an item that only the list held, even if Python code had changed the list meanwhile."""
     jax_s = jax.tree_util.tree_flatten.__code__.co_filename
     looked, called = [], []
 
@@ -221,7 +221,7 @@ def test_no_python_code_runs_while_jax_looks_for_the_leaves_of_a_list(taken):
     assert not [each for each in called if "callout" in each]
 
 
-def test_eager_results_do_not_depend_on_what_numpy_was_made_into(monkeypatch):
+def test_eager_results_do_not_depend_on_a_patched_numpy(monkeypatch):
     monkeypatch.setattr(np, "empty", lambda *_, **__: "patched")
     assert float(callout.pure_callback(double, F32, 1.5)) == 3
 
@@ -243,7 +243,7 @@ F2 = jax.ShapeDtypeStruct((2,), jnp.float32)
         ((F32, F2), lambda x: ((x,), [np.float32([1, 2])])),
     ],
 )
-def test_any_structure_with_the_right_leaves_is_taken_as_jax_does(declared, result):
+def test_structures_with_the_right_leaves_are_accepted_as_in_jax(declared, result):
     for call in (
         lambda m: m.pure_callback(result, declared, 2.0),
         lambda m: jax.jit(lambda x: m.pure_callback(result, declared, x))(2.0),
@@ -336,7 +336,7 @@ def test_other_names_are_refused(declared, result):
     )
 
 
-def test_a_class_that_takes_arrays_alone_is_read_by_its_places():
+def test_a_class_of_arrays_is_read_by_position():
     @jax.tree_util.register_pytree_node_class
     class OfArrays:
         def __init__(self, *arrays):

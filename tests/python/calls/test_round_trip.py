@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every dtype and shape leaves a program and comes back unchanged, as calls and as taps."""
+"""Tests that every dtype and shape leaves a program and returns unchanged, as calls and as taps."""
 
 import callout
 import hypothesis.extra.numpy as hnp
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-# Compiling is what takes the time, so few examples, and none too large.
+# Compiling dominates the time, so examples are few and small.
 few = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
 )
@@ -69,7 +69,7 @@ def round_trip(value, jit):
 
     out = (jax.jit(f) if jit else f)(jnp.asarray(value))
     callout.barrier_wait()
-    if value.size or not jit:  # XLA drops what computes an array without elements
+    if value.size or not jit:  # XLA drops the computation of an array without elements
         same(seen[0], value)
     same(tapped[0], value)
     same(np.asarray(out), value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NaN and infinity in what callbacks return, where JAX is asked to look for them (jax_debug_nans, jax_debug_infs)."""
+"""Tests NaN and infinity in results of callbacks while JAX checks for them (jax_debug_nans, jax_debug_infs)."""
 
 import functools
 
@@ -51,7 +51,7 @@ def test_jax_debug_nans_names_the_callback_that_returned_a_nan(name):
         ways = {way: ways[way] for way in ("eager", "jit")}
     for way, run in ways.items():
         x = jnp.ones(2) if "vmap" in way else jnp.float32(1)
-        run(x)  # it is not looked for
+        run(x)  # the check is off
         with jax.debug_nans(True), pytest.raises(FloatingPointError, match=r"\(nan\) encountered in .*"):
             run(x)
         if way in ("eager", "jit"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""threaded: what its programs do one after the other, on several devices, in failure; and what stays as it was."""
+"""Tests threaded: the order of its programs, several devices, failures, and the parts of JAX that it leaves unchanged."""
 
 import contextlib
 import logging
@@ -25,7 +25,7 @@ def test_successive_calls_keep_order(received):
         return lax.fori_loop(0, 3, body, callout.tap(received.tap, x, ordered=True))
 
     x = jnp.float32(0)
-    inputs = [jnp.float32(1000 * i) for i in range(200)]  # independent of each other
+    inputs = [jnp.float32(1000 * i) for i in range(200)]  # programs that are independent of each other
     outs = [step(value) for value in inputs]
     jax.block_until_ready(outs)
     callout.barrier_wait(timeout=30)
@@ -124,7 +124,7 @@ def messages(caplog):
     return [record.getMessage() for record in caplog.records if record.name == "callout"]
 
 
-def test_what_cannot_be_threaded_falls_back_and_says_so_once(received, caplog):
+def test_unthreadable_programs_fall_back_with_one_warning(received, caplog):
     mesh = jax.make_mesh((1,), ("d",))
 
     def f(x):
@@ -142,7 +142,7 @@ def test_what_cannot_be_threaded_falls_back_and_says_so_once(received, caplog):
     assert [np.max(value) for value in received] == [1, 2, 3, 1, 2, 3, 5, 6, 7]
     assert effects_of(threaded, ONE) == effects_of(f, ONE) != set()
     (message,) = messages(caplog)
-    assert "test_what_cannot_be_threaded" in message
+    assert "test_unthreadable_programs" in message
     assert message.endswith("keeps JAX's ordered effects: shard_map cannot pass a token on")
 
 
@@ -218,7 +218,7 @@ def test_a_function_that_returns_nothing_keeps_its_effect(received, caplog):
     assert message.endswith("it returns nothing that could depend on them")
 
 
-def test_errors_come_out(received):
+def test_errors_are_raised(received):
     def fail(x):
         raise KeyError("nothing here")
 
@@ -316,12 +316,12 @@ def test_export(received):
         callout.unregister("test.threaded")
 
 
-def test_what_is_not_a_function_is_named():
+def test_a_nonfunction_argument_is_named():
     with pytest.raises(TypeError, match=r"callout\.threaded: expected a function, got 3"):
         callout.threaded(3)
 
 
-def test_an_eager_ordered_callback_comes_after_threaded_programs():
+def test_an_eager_ordered_callback_runs_after_threaded_programs():
     order, opened = [], threading.Event()
 
     def wait(x):
@@ -338,7 +338,7 @@ def test_an_eager_ordered_callback_comes_after_threaded_programs():
         return callout.tap(lambda _: order.append("program"), y, ordered=True)
 
     out = f(jnp.ones((256, 256)))
-    opener = threading.Timer(0.2, opened.set)  # not a wait: the eager callback below would come first without ordering
+    opener = threading.Timer(0.2, opened.set)  # late: without ordering, the eager callback below comes first
     opener.start()
     callout.io_callback(lambda: order.append("eager"), None, ordered=True)
     assert order == ["program", "eager"]

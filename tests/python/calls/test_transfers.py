@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for a TPU run on a CPU: their sends and receives become calls of what JAX would have called."""
+"""Tests programs for a TPU on a CPU: their sends and receives become calls of the functions that JAX would have called."""
 
 import ctypes
 import dataclasses
@@ -22,7 +22,7 @@ import pytest
 import tpu_programs
 from callout import _jax_compat
 from callout._export import artifacts, host_transfers
-from callout._primitives.fallback import host_stand_ins
+from callout._primitives.fallback import host_functions
 from jax.interpreters import mlir
 from switching import switching_after
 from tpu_programs import NAMED, NUMBERS, PARTS, PROGRAMS, Program
@@ -34,7 +34,7 @@ pytestmark = [
 
 
 class Backend:
-    """A client of a TPU that keeps what it is to call, and for which channels."""
+    """A client of a TPU that keeps the functions to call, and their channels."""
 
     def __init__(self):
         self.made = []
@@ -55,7 +55,7 @@ def backend(monkeypatch):
 
 
 class OnCpu:
-    """A program for a TPU that runs here."""
+    """A program for a TPU that runs on this CPU."""
 
     def __init__(self, backend, function, spec):
         traced = function.trace(spec)
@@ -73,7 +73,7 @@ class OnCpu:
     def call(self, function, arrays):
         self.threads.add(threading.get_ident())
         outs = function(*arrays)
-        assert isinstance(outs, tuple)  # or JAX refuses them
+        assert isinstance(outs, tuple)  # JAX rejects anything else
         return outs[0] if len(outs) == 1 else outs or None
 
     def __call__(self, x):
@@ -87,7 +87,7 @@ class OnCpu:
 
 
 def _runnable(text, function, spec, names):
-    """JAX's own way to a program for which nobody has a function: that of an exported one with another module."""
+    """Makes a function of a rewritten program as JAX does: an exported program with another module."""
     artifact = callout.host.rewrite_host_transfers(text, names=names)
     with artifacts.opened(artifact) as module:
         (main,) = [
@@ -130,7 +130,7 @@ RUNS = [program for program in PROGRAMS if program.result is not None]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_a_program_sends_and_receives_no_more_than_it_must(backend, program):
+def test_a_program_sends_and_receives_the_minimum(backend, program):
     devices = jax.devices()
     if program.mesh and len(devices) < 4:
         pytest.skip("needs 4 devices")
@@ -144,7 +144,7 @@ def test_a_program_sends_and_receives_no_more_than_it_must(backend, program):
 
 
 @pytest.mark.parametrize("program", RUNS, ids=lambda program: program.name)
-def test_what_a_program_sends_arrives_and_its_results_are_right(on_cpu, program):
+def test_sent_values_arrive_and_results_are_right(on_cpu, program):
     got = []
     run, argument = on_cpu(program, lambda *values: got.append(plain(values[0] if len(values) == 1 else values)))
     assert plain(run(argument)) == program.result
@@ -158,7 +158,7 @@ def test_a_tree_travels_in_one_array_whatever_its_dtypes(on_cpu, tmp_path):
     (program,) = [program for program in PROGRAMS if program.make is tpu_programs.tree]
     run, argument = on_cpu(program, got.append)
     (made,) = run.sent
-    assert str(made[1][0]).startswith("u32[20]")  # 2 halves, 8 flags, 8 numbers, nothing, 1 small, and the step
+    assert str(made[1][0]).startswith("u32[20]")  # 2 halves, 8 flags, 8 numbers, nothing, 1 small number, and the step
     run(argument)
     (value,) = got
     assert {key: (array.dtype.name, plain(array)) for key, array in value.items()} == {
@@ -170,7 +170,7 @@ def test_a_tree_travels_in_one_array_whatever_its_dtypes(on_cpu, tmp_path):
     }
 
 
-def test_each_shard_comes_from_its_device(on_cpu):
+def test_each_shard_is_sent_by_its_device(on_cpu):
     got = []
 
     def make(_):
@@ -184,7 +184,7 @@ def test_each_shard_comes_from_its_device(on_cpu):
     assert sorted((device.id, value) for device, value in got) == [(device.id, value) for device, value in expected]
 
 
-def test_shards_of_two_dimensions_and_replicated_ones_are_sent_as_they_lie(backend):
+def test_two_dimensional_and_replicated_shards_are_sent_as_placed(backend):
     kinds = (jax.sharding.AxisType.Explicit,) * 2
     mesh = jax.sharding.Mesh(np.array(platforms.devices(4)).reshape(2, 2), ("x", "y"), axis_types=kinds)
     each = ((jax.P("x", "y"), "f32[4,3]", False), (jax.P(None, "y"), "f32[8,3]", True), (jax.P(), "f32[8,6]", False))
@@ -198,7 +198,7 @@ def test_shards_of_two_dimensions_and_replicated_ones_are_sent_as_they_lie(backe
         assert "manual_computation" in text
 
 
-def test_a_failure_of_what_nobody_waits_for_is_the_next_barriers(on_cpu):
+def test_the_next_barrier_raises_a_failure_without_a_waiter(on_cpu):
     def make(options):
         return Program("unbound", lambda _: lambda x: callout.tap("nobody.bound.this", x, **options), 1, 0)
 
@@ -211,20 +211,20 @@ def test_a_failure_of_what_nobody_waits_for_is_the_next_barriers(on_cpu):
         run(argument)
 
 
-def test_arrays_that_no_program_sends_are_the_next_barriers_error_too():
+def test_malformed_arrays_are_the_next_barriers_error():
     site = {"callback": "odd", "label": "odd", "leaves": "", "step": False}
-    told = host_stand_ins.Told(
-        host_stand_ins.TAP, "odd", "tpu", site, threaded=False, results=(), ordinals=(0, 1), is_deferred=True
+    told = host_functions.FallbackCall(
+        host_functions.TAP, "odd", "tpu", site, threaded=False, results=(), ordinals=(0, 1), is_deferred=True
     )
     packed = (4, [(np.dtype(np.float32), (4,)), (np.dtype(np.uint32), ())])
     for layout, arrays in ((None, []), (None, [np.ones(2, np.float32)]), (packed, [np.ones(2, np.uint32)])):
-        assert host_stand_ins.tap(dataclasses.replace(told, packed=layout))(*arrays) == ()
+        assert host_functions.tap(dataclasses.replace(told, packed=layout))(*arrays) == ()
         with pytest.raises(TypeError, match="the program sent"):
             callout.barrier_wait()
 
 
-def test_what_packs_in_no_word_is_received_for(backend):
-    """XLA says nothing of the order of several sends, so the program waits."""
+def test_several_sends_are_acknowledged(backend):
+    """XLA does not define the order of several sends, so the program waits."""
     wide = jax.ShapeDtypeStruct((3,), jnp.complex64), jax.ShapeDtypeStruct((2,), jnp.int4)
     tap = jax.jit(lambda x, y: callout.tap(print, (x, y)))
     text = tap.trace(*wide).lower(lowering_platforms=("tpu",)).as_text()
@@ -235,12 +235,12 @@ def test_what_packs_in_no_word_is_received_for(backend):
 
 
 def travelled(function):
-    """As the function of a program comes out of JAX's pickle in the process that runs it."""
+    """Returns a function after JAX's pickle, as the process that runs the program gets it."""
     return pickle.loads(_jax_compat.dumps(function))
 
 
 def lowered(backend, function, *specs):
-    """What JAX was given for the one callback of a program, and no more of the program."""
+    """Returns the function that JAX got for the one callback of a program."""
     backend.made.clear()
     jax.jit(function).trace(*specs).lower(lowering_platforms=("tpu",))
     (made,) = backend.made
@@ -252,7 +252,7 @@ EIGHT = jax.ShapeDtypeStruct((8,), jnp.float32)
 
 
 def test_functions_can_be_sent_to_another_process(backend, tmp_path):
-    """What they note comes out in a file: they travel by value."""
+    """The functions are pickled by value, so their records are written to a file."""
     path = tmp_path / "noted"
 
     def note(value, transforms):
@@ -270,7 +270,7 @@ def test_functions_can_be_sent_to_another_process(backend, tmp_path):
 
     x = np.arange(8, dtype=np.float32)
     sent = travelled(lowered(backend, jax.vmap(tap), EIGHT))
-    packed = np.concatenate([np.ones(1, np.uint32), x.view(np.uint32)])  # its leaves: n, x
+    packed = np.concatenate([np.ones(1, np.uint32), x.view(np.uint32)])  # the leaves n and x
     assert sent(packed) == ()
     callout.barrier_wait()
     assert path.read_text().startswith("['n', 'x'] [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0] (('batch', ")
@@ -281,7 +281,7 @@ def test_functions_can_be_sent_to_another_process(backend, tmp_path):
 
 
 def read_with_the_gil(pipe, lines):
-    """Reads until so many lines have come, in calls that keep the GIL; returns how many came."""
+    """Reads until `lines` lines have arrived, by calls that keep the GIL; returns the number that arrived."""
     libc, buffer, found = ctypes.PyDLL(None), ctypes.create_string_buffer(1 << 16), 0
     waited = (ctypes.c_int * 2)(pipe, select.POLLIN)  # a pollfd
     while found < lines and libc.poll(waited, ctypes.c_ulong(1), 20_000) == 1:
@@ -291,11 +291,11 @@ def read_with_the_gil(pipe, lines):
 
 
 @pytest.mark.parametrize("tree", [False, True])
-def test_a_tap_to_a_sink_runs_no_python_and_is_delivered_while_another_thread_has_the_gil(backend, tmp_path, tree):
-    """JAX calls with the GIL; from there on nothing wants it.
+def test_a_tap_to_a_sink_needs_no_gil(backend, tmp_path, tree):
+    """JAX calls with the GIL; everything after the call must work without it.
 
-    The sink writes the first of two records to a pipe that is full. It is read, until both have come, by a thread that
-    keeps the GIL meanwhile: what needed the GIL for the second would never write it.
+    The sink writes the first of two records to a full pipe. A thread that keeps the GIL reads the pipe until both
+    records have arrived: if writing the second needed the GIL, it would never arrive.
     """
     path = tmp_path / "sink"
     os.mkfifo(path)
@@ -303,7 +303,7 @@ def test_a_tap_to_a_sink_runs_no_python_and_is_delivered_while_another_thread_ha
     sink = callout.sinks.JsonLines(path, name="losses")
     tap = lowered(backend, lambda x: callout.tap(sink, {"a": x, "b": x} if tree else x), EIGHT)
     value = np.ones(16 if tree else 8, np.float32).view(np.uint32 if tree else np.float32)
-    tap(value)  # looks for the device
+    tap(value)  # finds the device
     callout.barrier_wait()
     assert os.read(pipe, 1 << 16).count(b"\n") == 1
     room = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
@@ -333,7 +333,7 @@ def test_a_name_travels_as_a_name(backend):
     callout.register(NAMED, tpu_programs.double)
 
 
-def test_what_belongs_to_this_process_is_refused_by_name(backend, tmp_path):
+def test_objects_of_this_process_are_rejected_by_name(backend, tmp_path):
     sink = callout.sinks.JsonLines(tmp_path / "x.jsonl", name="losses")
     tap = lowered(backend, lambda x: callout.tap(sink, x), EIGHT)
     with pytest.raises(pickle.PicklingError, match=r"'losses' cannot be sent .* callout\.register"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every entry point in a shard_map that tracks over which axes values vary (`check_vma=True`, which is JAX's default)."""
+"""Tests every entry point in a shard_map that tracks over which axes values vary (`check_vma=True`, JAX's default)."""
 
 import contextlib
 import functools
@@ -52,13 +52,13 @@ def native(cache):
 
 @pytest.fixture
 def heard():
-    """The elements that callbacks heard."""
+    """Returns the elements that callbacks received."""
     return []
 
 
 @pytest.fixture
 def entry(request, native, handlers, heard):
-    """A function that adds one, and calls out."""
+    """Returns a function that adds one and uses the entry point."""
     del handlers
 
     def hear(value, *_):
@@ -130,12 +130,12 @@ ENTRIES = [
     *("progress", "check", "error_if", "warn_if", "error_if or NaN"),
 ]
 
-# What hears each value once for each time that the program comes there.
+# Entry points that receive a value once each time the program reaches them.
 HEARING = ["io", "ordered io", "debug", "ordered debug", "tap", "ordered tap", "id_tap"]
 
 
 def differentiable(fn):
-    """`fn`, with the derivative of the identity."""
+    """Gives `fn` the derivative of the identity."""
     wrapped = jax.custom_jvp(fn)
     wrapped.defjvp(lambda primals, tangents: (fn(*primals), tangents[0]))
     return wrapped
@@ -171,7 +171,7 @@ def remat(fn, v):
 
 TRANSFORMATIONS = {f.__name__: f for f in (scan, while_loop, cond, grad, grad_of_scan, vmap, remat)}
 
-# As JAX's own refuse it.
+# Combinations that JAX's own callbacks reject, too.
 REFUSED = {
     ("ordered io", "vmap"): "Cannot `vmap` ordered IO callbacks",
     ("call", "vmap"): "batching rules are implemented only for id_tap",
@@ -186,7 +186,7 @@ def mesh(request):
 
 @functools.cache
 def elements_of_one_device(name):
-    """What `jax.debug.callback` hears of the programs of the shards, on one device and without a shard_map."""
+    """Returns what `jax.debug.callback` receives from the shards' programs on one device, without a shard_map."""
     heard = []
     program = jax.jit(
         lambda v: TRANSFORMATIONS[name](lambda c: jax.debug.callback(lambda a: heard.extend(a.tolist()), c) or c + 1, v)
@@ -207,7 +207,7 @@ def run_on(mesh, fn, *out_axes, x=WHOLE):
 
 @pytest.mark.parametrize("transformation", TRANSFORMATIONS)
 @pytest.mark.parametrize("entry", platforms.entries(ENTRIES), indirect=True)
-def test_what_is_called_varies_as_its_operands(request, mesh, entry, transformation, heard):
+def test_results_vary_like_the_operands(request, mesh, entry, transformation, heard):
     transformed = TRANSFORMATIONS[transformation]
     name = request.node.callspec.params["entry"]
     reason = REFUSED.get((name, transformation))
@@ -224,14 +224,15 @@ def test_what_is_called_varies_as_its_operands(request, mesh, entry, transformat
 
 @pytest.mark.parametrize("transformation", TRANSFORMATIONS)
 def test_a_check_that_fails_on_one_shard_is_raised(mesh, transformation):
-    """As no device waits for another, each comes to its end."""
+    """No device waits for another, so each runs to its end."""
 
     def checked(v):
         return callout.error_if(v, jnp.isnan(v), "not a number: {value}") + 1
 
     with pytest.raises(callout.CheckError, match="check failed: not a number: nan "):
         run_on(mesh, lambda v: TRANSFORMATIONS[transformation](checked, v), "a", x=np.where(WHOLE == 7, np.nan, WHOLE))
-    # Each barrier may raise it again: see the next test. On CUDA each shard's failure is the next program's on its device.
+    # Each barrier may raise the error again: see the next test. On CUDA, the next program on each shard's device raises
+    # it.
     for _ in range(len(jax.devices()) if platforms.ON_CUDA else 0):
         with contextlib.suppress(callout.CheckError, callout.TapError):
             callout.barrier_wait()
@@ -240,8 +241,8 @@ def test_a_check_that_fails_on_one_shard_is_raised(mesh, transformation):
 
 
 @pytest.mark.cpu_only("JAX 0.10's barriers do not raise what failed on CPUs where GPUs are the default")
-def test_a_program_with_effects_ends_what_barriers_raise_of_one_that_failed_on_one_of_several_devices():
-    """So it is with JAX's own callbacks: docs/errors.md. With JAX 0.10 each barrier raises it, with 0.12 one does."""
+def test_programs_with_effects_end_the_barriers_errors():
+    """JAX's own callbacks do so: docs/errors.md. With JAX 0.10 each barrier raises the error, with 0.12 one does."""
     mesh = jax.sharding.Mesh(np.array(jax.devices("cpu")[:2]), "a")
 
     def refuse_zero(value):
@@ -270,7 +271,7 @@ JAX_S_OWN = {
 @pytest.mark.parametrize("transformation", ["scan", "while_loop", "cond", "grad_of_scan"])
 @pytest.mark.parametrize("name", JAX_S_OWN)
 def test_jax_s_own_callbacks_lose_the_axes(mesh, name, transformation):
-    """What docs/devices.md shows; these are the programs of the test above."""
+    """docs/devices.md says so; the programs are those of the test above."""
     with pytest.raises(TypeError, match=r"\{V:a\}"):
         run_on(mesh, lambda v: TRANSFORMATIONS[transformation](JAX_S_OWN[name], v), "a")
 
@@ -289,8 +290,8 @@ def test_operands_may_vary_differently(mesh):
 
 @pytest.mark.collectives
 @pytest.mark.parametrize("call", [callout.io_callback, lambda f, like: hcb.call(lambda _: f(), (), result_shape=like)])
-def test_what_a_host_is_asked_without_a_hint_varies_over_all_axes(mesh, call):
-    """Else the gradient with respect to what is the same everywhere would be that of one device's data."""
+def test_results_without_operands_vary_over_all_axes(mesh, call):
+    """Otherwise a gradient with respect to a replicated value would be that of one device's data."""
     batches = iter(range(1, 9))
 
     def step(v):
@@ -302,7 +303,7 @@ def test_what_a_host_is_asked_without_a_hint_varies_over_all_axes(mesh, call):
     assert run_on(mesh, step).tolist() == [sum(range(1, 9))]
 
 
-def test_a_result_type_may_say_over_which_axes_it_varies(mesh):
+def test_a_result_type_may_state_its_varying_axes(mesh):
     varies = jax.sharding.ManualAxisType(varying={"a"})
     said = jax.ShapeDtypeStruct((2,), jnp.float32, manual_axis_type=varies)
 
@@ -314,7 +315,7 @@ def test_a_result_type_may_say_over_which_axes_it_varies(mesh):
         lambda: callout.pure_callback(ask, said),
         lambda: hcb.call(ask, (), result_shape=said),
     ]
-    if not platforms.ON_CUDA and not platforms.BY_FALLBACK:  # NumPy does not write memory of a device
+    if not platforms.ON_CUDA and not platforms.BY_FALLBACK:  # NumPy cannot write a device's memory
         calls.append(lambda: buffer_callback(lambda _, out: fill(_, out, ask() - 1), said)())
     for call in calls:
         assert run_on(mesh, lambda _, call=call: call(), "a").tolist() == [1, 2] * 4
@@ -322,8 +323,8 @@ def test_a_result_type_may_say_over_which_axes_it_varies(mesh):
 
 @pytest.mark.collectives
 @pytest.mark.parametrize("rule", ["jvp", "vjp"])
-def test_rules_of_calls_sum_the_cotangents_of_what_is_the_same_everywhere(mesh, rule):
-    """A call with its own derivative, of a value that varies and of one that does not."""
+def test_rules_of_calls_sum_cotangents_of_replicated_values(mesh, rule):
+    """The call has a derivative rule, and takes a value that varies and one that does not."""
 
     def product(x, y):
         rules = {

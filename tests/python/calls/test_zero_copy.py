@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a zero_copy=True function leaves behind: nothing that refers to memory which is XLA's again."""
+"""Tests that zero_copy=True functions leave no references to memory that XLA uses again."""
 
 import gc
 import sys
@@ -24,7 +24,7 @@ def program(callback, jitted=True, spec=F4):
 
 
 def run(callback, jitted=True, spec=F4):
-    """The exception that the program ends with, and the exceptions that led to it."""
+    """Returns the exception that ends the program; its links lead to the exceptions before it."""
     with pytest.raises(BaseException) as info, callout.reraise():  # noqa: PT011 - looked at by the tests
         jax.block_until_ready(program(callback, jitted, spec)(jnp.arange(4.0)))
     return info.value
@@ -42,7 +42,7 @@ def links_of(error):
 
 
 def kept_arrays(error, file=__file__):
-    """Arrays among the variables of the finished frames of this file, along all that led to the error."""
+    """Returns arrays among the variables of finished frames of this file, in the tracebacks of the error and its links."""
     frames = [frame for link in links_of(error) for frame, _ in traceback.walk_tb(link.__traceback__)]
     return [
         (frame.f_code.co_name, name)
@@ -54,7 +54,7 @@ def kept_arrays(error, file=__file__):
 
 
 def reported_variables(error):
-    """What reports with variables show of the callback's frames: those of a logger, of pytest --showlocals."""
+    """Returns the callback's variables in reports: those of a logger, or of pytest --showlocals."""
     reports = [traceback.TracebackException.from_exception(link, capture_locals=True) for link in links_of(error)]
     assert all("".join(report.format()) for report in reports)
     return [
@@ -135,7 +135,7 @@ FAILING = [plainly, with_a_cause, with_a_context, in_a_group, in_a_generator, by
 
 @pytest.mark.parametrize("jitted", [False, True])
 @pytest.mark.parametrize("callback", FAILING, ids=lambda callback: callback.__name__)
-def test_an_exception_keeps_no_array_and_comes_out_as_itself(callback, jitted):
+def test_an_exception_keeps_no_array_and_arrives_as_itself(callback, jitted):
     error = run(callback, jitted)
     assert type(error) in (ValueError, ExceptionGroup, AttributeError)
     assert error is callout.last_error()
@@ -153,7 +153,7 @@ def test_reports_show_the_arrays_of_other_errors():
     assert [text for text in reported_variables(info.value) if "array(" in text]
 
 
-def test_what_the_caller_was_handling_keeps_its_variables():
+def test_handled_exceptions_keep_their_variables():
     def fails():
         mine = np.arange(3)
         raise KeyError(mine.size)
@@ -194,7 +194,7 @@ class CarrierError(Exception):
 
 
 @pytest.mark.parametrize("jitted", [False, True])
-def test_an_exception_that_carries_an_argument_is_dropped_and_its_text_stays(jitted):
+def test_exceptions_with_an_argument_are_dropped_except_their_text(jitted):
     def carrying(x):
         raise CarrierError("carried", x[1:])
 
@@ -217,7 +217,7 @@ def test_arguments_in_a_cycle_are_collected_and_no_error():
 
 
 @pytest.mark.parametrize("keep", ["generator", "closure", "thread", "memoryview"])
-def test_what_outlives_the_call_is_an_error(keep):
+def test_arrays_that_outlive_the_call_are_errors(keep):
     kept = []
 
     def callback(x):

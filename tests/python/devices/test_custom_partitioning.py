@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks in functions that JAX lowers apart: those of custom_partitioning's rules, of each shard, and of a composite."""
+"""Tests callbacks in functions that JAX lowers separately: custom_partitioning's rules, shards and composites."""
 
 import gc
 
@@ -20,7 +20,7 @@ SHARDS = [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]
 
 
 class Host:
-    """Notes what callbacks are called with."""
+    """Records the arguments of callbacks."""
 
     def __init__(self):
         self.heard = []
@@ -61,7 +61,7 @@ def on_shards(function):
 
 
 def after(function):
-    """Returns a callback that returns its argument."""
+    """Returns a callback that calls `function` and returns its argument."""
 
     def call(host, v):
         function(host, v)
@@ -113,7 +113,7 @@ REFUSED = (
         ("callout.tap 'note'", lambda note, v: jax.lax.map(lambda x: callout.tap(note, x, ordered=True), v)),
     ],
 )
-def test_ordered_callbacks_are_refused_by_name_where_no_token_goes(where, call):
+def test_ordered_callbacks_without_a_token_are_rejected_by_name(where, call):
     note = callout.options(lambda v: v, name="note")
     with pytest.raises(NotImplementedError) as error:
         jax.jit(jax.lax.composite(lambda v: call(note, v) * 2, "callout.test"))(jnp.ones(3))
@@ -122,14 +122,14 @@ def test_ordered_callbacks_are_refused_by_name_where_no_token_goes(where, call):
 
 @CPUS
 @NATIVE
-def test_ordered_callbacks_of_a_partition_rule_are_refused_by_name():
+def test_ordered_callbacks_of_a_partition_rule_are_rejected():
     note = callout.options(lambda _: None, name="note")
     with pytest.raises(jax.errors.JaxRuntimeError, match="'note': ordered=True inside of jax"):
         jax.jit(on_shards(lambda v: callout.tap(note, v, ordered=True)))(sharded())
 
 
 @CPUS
-def test_partition_rules_of_programs_that_go_by_callbacks_of_jax_are_refused_by_name(host):
+def test_partition_rules_with_jax_callbacks_are_rejected_by_name(host):
     before = callout.config.fallback
     callout.config.fallback = "always"
     try:

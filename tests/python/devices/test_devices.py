@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jits over several devices: gather, local, shard_map, pmap; what is called where, and what comes back."""
+"""Tests jits over several devices (gather, local, shard_map, pmap): which device calls what, and the results."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ ORDERED = pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "o
 
 @pytest.fixture
 def seen():
-    """Records of (value, device id, index)."""
+    """Returns records of (value, device id, index)."""
 
     class Seen(list):
         def tap(self, value, device=None, index=None):
@@ -142,7 +142,7 @@ CALLS = {
 @pytest.mark.parametrize(
     "make", [sharded, lambda: sharded(2), lambda: sharded(reverse=True)], ids=["4", "2", "reversed"]
 )
-def test_a_call_happens_once_and_its_results_go_to_all(call, make):
+def test_a_call_happens_once_and_all_devices_get_its_results(call, make):
     calls = []
 
     def callback(x):
@@ -264,7 +264,7 @@ def test_shard_map_that_leaves_an_axis_to_the_compiler(seen):
     assert shown == [(2, 4), (2, 4)]
 
 
-def test_calls_with_results_are_refused_where_the_compiler_has_an_axis():
+def test_calls_with_an_axis_of_the_compiler_are_rejected():
     shape = jax.ShapeDtypeStruct((2, 4), jnp.float32)
     with pytest.raises(NotImplementedError, match=r"needs all mesh axes to be manual; automatic: \('b',\)"):
         run(over_one_axis(lambda v: callout.pure_callback(lambda x: x, shape, v)), grid())
@@ -273,9 +273,9 @@ def test_calls_with_results_are_refused_where_the_compiler_has_an_axis():
 @pytest.mark.native_only("JAX has no ordered callback there")
 @pytest.mark.collectives
 @pytest.mark.parametrize("sharding", ["gather", "local"])
-def test_ordered_taps_where_the_compiler_has_an_axis(seen, sharding):
+def test_ordered_taps_with_an_axis_of_the_compiler(seen, sharding):
     f = over_one_axis(lambda v: seen.send(v, ordered=True, sharding=sharding) + 1)
-    if _jax_compat.JAX_VERSION < (0, 12):  # XLA would end the process
+    if _jax_compat.JAX_VERSION < (0, 12):  # XLA would crash
         with pytest.raises(NotImplementedError, match=r"needs JAX 0\.12 or newer"):
             run(f, grid())
     else:
@@ -337,7 +337,7 @@ def test_eager_taps_of_sharded_arrays(seen):
 @pytest.mark.native_only(platforms.SEVERAL)
 @pytest.mark.collectives
 def test_a_failing_queue_policy_fails_on_every_device(small_queue):
-    """The full queue is the owner's; the others must not wait for it in the collective that follows."""
+    """The queue that is full is the owner's; the other devices must not wait for the owner in the next collective."""
     import threading
 
     go = threading.Event()
@@ -358,7 +358,7 @@ def test_a_failing_queue_policy_fails_on_every_device(small_queue):
     finally:
         go.set()
     callout.barrier_wait(timeout=60)
-    with contextlib.suppress(Exception):  # it tells again what the caller has been told
+    with contextlib.suppress(Exception):  # JAX may raise the caller's error again
         jax.effects_barrier()
 
 

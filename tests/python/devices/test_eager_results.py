@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the results of eager calls lie whose arguments are on several devices."""
+"""Tests the placement of the results of eager calls whose arguments are on several devices."""
 
 import re
 
@@ -44,16 +44,16 @@ def test_eager_results_are_where_those_of_a_jit_are(make, kind):
 
 
 @pytest.mark.collectives
-def test_eager_results_of_what_jax_gathered_are_on_all_its_devices():
+def test_eager_results_of_gathered_values_are_on_all_devices():
     x, shape = sharded(), jax.ShapeDtypeStruct((8,), jnp.float32)
-    gathered = jax.pure_callback(lambda v: v, shape, x)  # its sharding has no mesh
+    gathered = jax.pure_callback(lambda v: v, shape, x)  # JAX's result has a sharding without a mesh
     out = callout.pure_callback(lambda v: v + 1, shape, gathered)
     np.testing.assert_array_equal(x + out, 2 * np.arange(8.0) + 1)
 
 
 @pytest.mark.devices(3)
 @pytest.mark.parametrize("kind", ["pure", "io", "ordered io", "host_callback"])
-def test_arguments_on_different_devices_are_refused_before_the_call_as_in_a_program(kind):
+def test_arguments_on_different_devices_are_rejected_before_the_call(kind):
     calls = []
 
     def add(values):
@@ -81,7 +81,7 @@ def test_arguments_on_different_devices_are_refused_before_the_call_as_in_a_prog
         assert f(x, y).devices() == first.devices()
 
 
-def test_what_has_no_result_may_look_at_arguments_on_different_devices(received):
+def test_calls_without_results_accept_arguments_on_different_devices(received):
     first, second = (jax.device_put(jnp.float32(i), jax.devices()[-i]) for i in range(2))
     callout.debug_callback(lambda x, y: received.append(float(x + y)), first, second)
     callout.tap(lambda pair: received.append(float(sum(pair))), (first, second))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`vmap` over an axis that is spread over explicit axes of a mesh, where the spread is part of every array's type."""
+"""Tests `vmap` over an axis that is sharded over explicit axes of a mesh, where the sharding is part of the type."""
 
 import itertools
 
@@ -17,7 +17,7 @@ SPREAD = {"lanes": jax.P("d"), "elements": jax.P(None, "d")}
 
 
 def _lanes(spread):
-    """Eight lanes of four numbers; four devices have two lanes each, or one number of each."""
+    """Returns eight lanes of four numbers; four devices have two lanes each, or one number of each lane."""
     mesh = jax.make_mesh((4,), ("d",), axis_types=(AxisType.Explicit,), devices=platforms.devices(4))
     values = np.arange(32, dtype=np.float32).reshape(8, 4)
     return jax.device_put(values, NamedSharding(mesh, SPREAD[spread]))
@@ -71,7 +71,7 @@ def _run(around, use, values):
     return y, seen
 
 
-def _is_jax_refusing(spread, use, around):  # without a callback, too
+def _is_jax_refusing(spread, use, around):  # JAX rejects it without a callback, too
     return spread == "elements" and "cond" in around and use in METHODS
 
 

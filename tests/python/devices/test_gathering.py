@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls for which the devices of a process come together: which shardings, in what order, and what happens on failure."""
+"""Tests calls for which the devices of a process meet: shardings, order, and failures."""
 
 import threading
 
@@ -27,7 +27,7 @@ def like(x):
 
 
 def counted(f):
-    """`f`, and a list that grows by one each time that it is called."""
+    """Wraps `f`; returns the wrapper, and a list that grows by one at each call."""
     calls = []
 
     def count(*args):
@@ -56,8 +56,8 @@ def test_a_gathered_call_needs_no_collective(entry):
     assert "all-reduce" not in text
 
 
-def test_a_program_of_which_nobody_knows_how_many_devices_it_has_collects_by_xla(bind):
-    """An exported one for one device, whose values are not spread."""
+def test_a_program_with_unknown_devices_gathers_through_xla(bind):
+    """Uses an exported program for one device, whose values are not sharded."""
     one = callout.export(jax.jit(lambda x: callout.io_callback("test.sort", like(x), x)))(jnp.arange(4.0))
     bind("test.sort", returns=np.sort)
     replicated = jax.device_put(jnp.arange(4.0)[::-1], NamedSharding(mesh_of(4), P()))
@@ -90,7 +90,7 @@ def test_shards_of_any_sharding_are_one_array(spec, kind):
 
 @pytest.mark.parametrize("dtype", ["bool", "int4", "float4_e2m1fn", "uint8", "bfloat16", "float32", "complex64"])
 def test_shards_of_any_dtype(dtype):
-    x = (jnp.arange(16) % 5).reshape(4, 4).astype(dtype)  # what all of them have
+    x = (jnp.arange(16) % 5).reshape(4, 4).astype(dtype)  # values that all of these dtypes have
     y = jax.jit(lambda v: callout.pure_callback(lambda a: a.T, like(v), v))(on_grid(x, P("a", "b")))
     np.testing.assert_array_equal(np.asarray(y), np.asarray(x).T)
 
@@ -137,8 +137,8 @@ def test_threaded_calls():
     assert seen == [28.0]
 
 
-def test_independent_calls_that_devices_come_to_in_different_orders():
-    """XLA runs what is large and independent on several threads, which nobody may wait on."""
+def test_independent_calls_in_different_orders_do_not_deadlock():
+    """XLA runs large independent calls on several threads, none of which may block."""
     count = 24
     callback, calls = counted(lambda x: x + 1)
     x = sharded(8, size=1 << 13)
@@ -163,7 +163,7 @@ def test_one_program_in_several_threads():
 
 
 @pytest.mark.parametrize("device", range(4))
-def test_a_device_that_fails_before_it_comes_hangs_nobody(device):
+def test_a_device_that_fails_before_the_rendezvous_hangs_no_other(device):
     x = sharded()
 
     def fail(v, index):
@@ -185,7 +185,7 @@ def test_a_device_that_fails_before_it_comes_hangs_nobody(device):
     assert np.asarray(good(x)).tolist() == list(range(8)), "other runs do not mind"
 
 
-def test_a_failing_call_fails_on_all_devices_and_the_next_run_is_a_new_one():
+def test_failing_calls_fail_on_all_devices_and_the_next_works():
     fail = True
 
     def callback(x):

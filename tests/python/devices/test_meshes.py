@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with more than one mesh: arguments over two, a resharding between them, a shard_map over each, nested jits."""
+"""Tests programs with several meshes: arguments over two, a resharding between, a shard_map over each, nested jits."""
 
 import callout
 import callout.host_callback as hcb
@@ -94,7 +94,7 @@ ENTRIES = {
 
 @pytest.fixture(params=platforms.entries(ENTRIES))
 def call(request, native):
-    """A function that adds one, and calls out."""
+    """Returns a function that adds one and uses the entry point."""
     return ENTRIES[request.param] or native.plus_one
 
 
@@ -163,7 +163,7 @@ def test_the_same_function_on_other_devices_of_the_same_process(call):
 @pytest.mark.parametrize("others", [slice(4, 8), slice(2, 6), slice(3, None, -1)], ids=["other", "some", "reversed"])
 @pytest.mark.parametrize("form", ["jit", "shard_map", "constraint", "device_put"])
 def test_one_program_has_one_list_of_devices_in_jax(form, others):
-    """With callbacks and without: the programs of docs/devices.md."""
+    """JAX rejects such programs with and without callbacks, as docs/devices.md says."""
     if len(jax.devices()) < 8:
         pytest.skip("needs 8 devices")
     elsewhere = NamedSharding(jax.sharding.Mesh(np.array(jax.devices()[others]), ("a",)), P("a"))
@@ -182,8 +182,8 @@ def test_one_program_has_one_list_of_devices_in_jax(form, others):
             jax.jit(lambda v, f=f: inner(f, v + 1))(x)
 
 
-def test_a_device_can_be_named_in_programs_of_one_mesh_only():
-    """As JAX's `sharding=`: it has no devices in a program of several meshes, and `device_index=` does."""
+def test_devices_can_be_named_in_programs_of_one_mesh():
+    """`sharding=` cannot be resolved in a program of several meshes, as with JAX; `device_index=` can."""
     third = SingleDeviceSharding(jax.devices()[2])
 
     def call(v):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sharding=SingleDeviceSharding(device)` means the same in every program that JAX makes of a call: of one operation outside
-of jit, of a loop over lanes, of a rule, of what a derivative needs.
+"""Tests that `sharding=SingleDeviceSharding(device)` means the same in every program that JAX makes of a call.
+
+The programs are those of one operation outside of jit, of a loop over lanes, of a rule, and of residuals of a
+derivative.
 """
 
 import callout
@@ -111,7 +113,7 @@ def test_an_operation_without_jit_disabled_does_too(entry):
 
 @pytest.mark.native_only(platforms.BUFFERS)
 @pytest.mark.devices(4)
-def test_a_device_that_the_values_are_not_on_is_refused_outside_of_jit(cache):
+def test_eager_values_on_another_device_are_rejected(cache):
     f = ENTRIES["cpp"](SingleDeviceSharding(jax.devices()[0]))
     with pytest.raises(ValueError, match=r"`sharding` names .*, which is not one of the program's devices"):
         f(jax.device_put(jnp.float32(3), jax.devices()[1]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks inside a shard_map that leaves some axes to the compiler."""
+"""Tests callbacks inside a shard_map that leaves some axes to the compiler."""
 
 import callout
 import jax
@@ -17,7 +17,7 @@ WHOLE = np.arange(16, dtype=np.float32).reshape(4, 4)
 
 @pytest.fixture(params=[AxisType.Auto, AxisType.Explicit], ids=str)
 def run(request):
-    """Runs a function of what lies on one place of axis "a"; axis "b" is the compiler's."""
+    """Runs a function in a shard_map over axis "a"; the compiler shards axis "b"."""
     mesh = jax.make_mesh((2, 2), ("a", "b"), axis_types=(request.param,) * 2, devices=platforms.devices(4))
     x = jax.device_put(WHOLE, NamedSharding(mesh, P("a", "b")))
 
@@ -45,7 +45,7 @@ HALVES = [WHOLE[:2].tolist(), WHOLE[2:].tolist()]
 
 
 @pytest.mark.collectives
-def test_taps_and_debug_callbacks_get_what_the_manual_axes_leave(run, heard):
+def test_taps_and_debug_callbacks_get_the_shards_of_manual_axes(run, heard):
     y = run(lambda v: callout.tap(heard.append, v))
     assert by_first(heard) == HALVES
     assert np.array_equal(y, WHOLE)
@@ -64,7 +64,7 @@ def test_another_device_may_send(run, heard):
 @pytest.mark.native_only(platforms.DEVICE)
 def test_local_ones_are_heard_from_every_device(run, heard):
     if run.axis_type == AxisType.Explicit and _jax_compat.JAX_VERSION < (0, 11) and platforms.on_software_gpu():
-        pytest.skip(platforms.COLLECTIVES)  # of the result over axis "b"
+        pytest.skip(platforms.COLLECTIVES)  # the result is gathered over axis "b"
     run(lambda v: callout.tap(lambda v, device: heard.append(device.id), v, sharding="local", with_device=True))
     assert sorted(heard) == [0, 1, 2, 3]
 

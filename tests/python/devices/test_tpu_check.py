@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `ci/tpu_check.sh` finds in the text of a compiled program, without the compiler."""
+"""Tests what `ci/tpu_check.sh` finds in the text of a compiled program, without the compiler."""
 
 import dataclasses
 import importlib.util
@@ -25,7 +25,7 @@ TAP = tpu_programs.PROGRAMS[0]
 
 @pytest.fixture(scope="module")
 def check():
-    # It sets what libtpu and JAX look for in the environment.
+    # The script sets environment variables that libtpu and JAX read.
     with pytest.MonkeyPatch.context() as patch:
         for name in (
             "TPU_SKIP_MDS_QUERY",
@@ -70,6 +70,6 @@ def test_each_deviation_is_a_problem(check, text, problem):
     assert re.search(problem, problems)
 
 
-def test_a_program_that_must_gather_is_missed_if_it_does_not(check):
+def test_a_missing_gather_is_found(check):
     gathering = dataclasses.replace(TAP, gathers=True)
     assert check.compare(gathering, LOWERED, check.find(COMPILED)) == ["0 collectives, expected some"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of which each device has a summand, as gradients have of weights that are the same everywhere."""
+"""Tests unreduced values, of which each device has a summand, such as gradients of replicated weights."""
 
 import callout
 import jax
@@ -20,7 +20,7 @@ def mesh():
 
 
 def product(use):
-    """A sum over devices, used before it is made."""
+    """Returns a sum over devices on which `use` is called before the reduction."""
 
     def run(a, b):
         return jax.sharding.reshard(use(jnp.dot(a, b, out_sharding=P(unreduced={"d"}))), P())
@@ -37,7 +37,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("use", REFUSED)
-def test_what_only_looks_at_it_is_refused(mesh, use):
+def test_observers_of_unreduced_values_are_rejected(mesh, use):
     with pytest.raises(NotImplementedError, match=r"is unreduced over the axes \['d'\].*jax\.sharding\.reshard"):
         product(REFUSED[use])
 

@@ -19,8 +19,8 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 
-def test_a_loaded_program_does_what_the_traced_one_does(bind):
-    exported = export_for(everything, F32)  # nothing is bound yet
+def test_a_loaded_program_matches_the_traced_one(bind):
+    exported = export_for(everything, F32)  # no name is bound yet
     program = loaded(exported)
     bind_everything(bind)
     expected, records = float(jax.jit(everything)(1.0)), None
@@ -71,7 +71,7 @@ def test_donation_points_at_the_right_result():
     assert "tensor<3xf32> {tf.aliasing_output = 1 : i32}" in main_of(exported)
 
 
-def test_loops_branches_and_arguments_that_nobody_uses(bind):
+def test_loops_branches_and_unused_arguments(bind):
     def f(x, unused, y):
         def body(i, c):
             return lax.cond(i % 2 == 0, lambda c: callout.io_callback("io", F32, c, ordered=True), lambda c: c, c)
@@ -153,7 +153,7 @@ def test_names_of_a_program():
     assert callout.exported_names(export_for(lambda x: x, F32)) == ()
 
 
-def test_an_unbound_name_is_an_error_that_lists_what_the_program_needs(bind):
+def test_an_unbound_name_is_an_error_that_lists_all_names(bind):
     program = loaded(export_for(everything, F32))
     bind("io", "tap")
     with pytest.raises(callout.UnboundNameError) as info, callout.reraise():
@@ -216,7 +216,7 @@ def test_exported_for_one_device_or_four_and_run_on_four(bind, devices):
 
 
 @pytest.mark.devices(4)
-def test_local_taps_of_a_program_for_one_device_run_on_four(bind):
+def test_local_taps_exported_for_one_device_run_on_four(bind):
     exported = export_for(lambda x: callout.tap("t", x, sharding="local"), jax.ShapeDtypeStruct((8,), jnp.float32))
     bind("t")
     jax.jit(lambda x: loaded(exported).call(x) + 1)(jax.device_put(jnp.arange(8.0), on_devices(4)))
@@ -264,7 +264,7 @@ def test_a_version_that_this_jaxlib_does_not_write_is_refused(version):
         callout.export(jax.jit(everything), stablehlo_version=version)
 
 
-def test_a_program_that_is_too_new_for_the_version_is_refused():
+def test_a_program_too_new_for_the_version_is_rejected():
     small = jax.ShapeDtypeStruct((2,), jnp.float8_e8m0fnu)
     with pytest.raises(ValueError, match=r"this program cannot be written as StableHLO 0\.9\.0"):
         export_for(lambda x: callout.tap("t", x), small, stablehlo_version="0.9.0")
@@ -272,7 +272,7 @@ def test_a_program_that_is_too_new_for_the_version_is_refused():
 
 def test_the_version_of_a_platform():
     exported = export_for(everything, F32, for_plugin="cpu")
-    assert artifacts.version_of(exported.mlir_module_serialized) == "1.13.3"  # of the CPU plugin, installed or not
+    assert artifacts.version_of(exported.mlir_module_serialized) == "1.13.3"  # the version of the CPU plugin
     with pytest.raises(ValueError, match="for_plugin='abacus' is no platform of this process"):
         callout.export(jax.jit(everything), for_plugin="abacus")
     with pytest.raises(ValueError, match="pass one of them"):
@@ -301,7 +301,7 @@ def test_the_version_of_a_plugin(monkeypatch, tmp_path):
 
 
 @pytest.mark.cpu_only("it is about the handlers that XLA:CPU has")
-def test_what_nobody_gives_a_plugin_is_a_warning():
+def test_a_custom_call_without_a_provider_warns():
     doubles = jax.ffi.ffi_call("doubles", jax.ShapeDtypeStruct((3,), jnp.float32))
     x = jax.ShapeDtypeStruct((3,), jnp.float32)
     with pytest.warns(UserWarning, match=r"calls 'doubles', which neither .* has: register it there .*--handler"):
@@ -326,7 +326,7 @@ def test_other_custom_calls_stay_jax_s_affair():
     assert callout.exported_names(export_for(f, F32, disabled_checks=allowed)) == ("t",)
 
 
-def test_what_is_no_jit_is_refused_and_callout_jit_is_taken(bind):
+def test_export_accepts_only_jitted_functions(bind):
     with pytest.raises(ValueError, match="must be the result of `jit`"):
         callout.export(everything)
     assert callout.exported_names(callout.export(callout.jit(everything))(F32)) == NAMES
@@ -358,7 +358,7 @@ def test_several_shapes_are_exact_programs_in_one_file(bind):
     assert all(bytes(each.serialize()) in file for _, each in exported.programs)
 
 
-def test_programs_for_several_shapes_promote_weak_types_as_one_program_does():
+def test_programs_for_several_shapes_promote_weak_types():
     (b,) = jax.export.symbolic_shape("b")
     f = jax.jit(lambda x: x + jnp.ones((), jnp.bfloat16))
     x = jax.ShapeDtypeStruct((b,), jnp.float32, weak_type=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs exported for platforms: one, several, and those that have no callbacks."""
+"""Tests programs exported for platforms: one, several, and platforms without callbacks."""
 
 import callout
 import jax
@@ -30,7 +30,7 @@ def in_nested_functions(x):
 @pytest.mark.cpu_only("it runs what is for a CPU, of a program for several platforms")
 @pytest.mark.parametrize("f", [on_cpu_only, in_nested_functions])
 @pytest.mark.parametrize("platforms", [("cpu", "tpu"), ("tpu", "cpu"), ("rocm", "cpu", "cuda")])
-def test_a_callback_that_only_cpu_reaches_is_exported_for_several_platforms(bind, f, platforms):
+def test_callbacks_reachable_only_on_cpu_export_for_several_platforms(bind, f, platforms):
     exported = export_for(f, F32, platforms=platforms)
     assert exported.platforms == platforms
     assert "not_supported" not in exported.mlir_module()
@@ -63,7 +63,7 @@ def no_fallback():
     ],
 )
 @pytest.mark.parametrize("platforms", [("cpu", "tpu"), ("tpu", "cpu", "rocm")])
-def test_a_callback_that_another_platform_reaches_is_refused_by_its_name(f, platforms):
+def test_a_callback_reachable_on_another_platform_is_rejected_by_name(f, platforms):
     with pytest.raises(NotImplementedError, match="callbacks are not supported on platform tpu") as info:
         export_for(f, F32, platforms=platforms)
     assert "callout: 'c': callbacks" in str(info.value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exported programs where JAX's own callbacks carry calls and taps: each is there by its name, for every platform."""
+"""Tests exported programs that JAX's own callbacks carry: each callback is in the file by its name, for any platform."""
 
 import dataclasses
 import pickle
@@ -33,7 +33,7 @@ def _always():
 
 
 def on_tpu(exported, *args):
-    """The text of a program for a TPU that calls an exported one."""
+    """Returns the text of a program for a TPU that calls an exported one."""
     return jax.jit(loaded(exported).call).trace(*args).lower(lowering_platforms=("tpu",)).as_text()
 
 
@@ -49,12 +49,12 @@ def test_a_program_for_a_tpu_sends_and_receives(bind, exported_for):
     bind_everything(bind)
     text = on_tpu(exported, F32)
     assert "callout.v" not in text
-    # A tap in order and a debug callback wait for the host, which answers.
+    # An ordered tap and a debug callback wait for the host's answer.
     assert (text.count("stablehlo.send"), text.count("stablehlo.recv")) == (5, 4)
     assert sorted(channels(text)) == list(range(2, 2 + 9))
 
 
-def test_the_backend_is_told_what_to_call(bind, monkeypatch):
+def test_the_backend_gets_the_functions_to_call(bind, monkeypatch):
     attached = []
 
     def attach(module, platform, function, operands, results, sent, received):
@@ -99,7 +99,7 @@ def test_calls_in_inner_functions(bind, f, result, arrived):
     assert sorted(value for _, value in bind) == arrived
 
 
-def test_what_the_platform_does_not_reach_is_not_carried(bind):
+def test_unreachable_calls_of_the_platform_are_not_carried(bind):
     def program(x):
         call = lambda x: callout.pure_callback("call", F32, x)  # noqa: E731
         return lax.platform_dependent(x, cpu=call, default=lambda x: x * 10)
@@ -112,7 +112,7 @@ def test_what_the_platform_does_not_reach_is_not_carried(bind):
     assert bind == [("call", 1.0)]
 
 
-def test_what_jax_has_no_callback_for_is_refused_when_it_is_exported():
+def test_calls_without_a_jax_counterpart_are_rejected_at_export():
     def program(x):
         return callout.buffer_callback.buffer_callback("call", F32)(x)
 
@@ -125,16 +125,16 @@ def test_what_jax_has_no_callback_for_is_refused_when_it_is_exported():
 
 
 @pytest.mark.parametrize("exported_for", [("tpu",), ("cpu", "tpu")])
-def test_with_the_switch_off_a_platform_without_a_native_path_is_refused(exported_for):
+def test_without_fallback_platforms_without_native_path_are_rejected(exported_for):
     callout.config.fallback = "off"
     with pytest.raises(NotImplementedError, match=r"callout: '.*': callbacks are not supported on platform tpu"):
         export_for(everything, F32, platforms=exported_for)
 
 
 @pytest.mark.parametrize("platform", ["tpu", "METAL"])
-def test_a_program_that_was_exported_is_refused_where_nothing_carries_its_calls(bind, platform):
+def test_an_exported_program_is_rejected_on_platforms_without_callbacks(bind, platform):
     bind_everything(bind)
-    # JAX keeps what it has lowered of a function, whatever the setting was.
+    # A new function, since JAX keeps the lowering of a function even if the setting changes.
     program = loaded(export_for(lambda x: everything(x), F32, platforms=("cpu", "tpu")))
     callout.config.fallback = "off"
     skipped = dataclasses.replace(program, disabled_safety_checks=(jax.export.DisabledSafetyCheck.platform(),))
@@ -150,8 +150,8 @@ def test_a_compiled_program_is_not_serialised(bind):
         serialize_executable.serialize(compiled)
 
 
-def test_a_token_behind_the_results(bind):
-    """As of sends and receives that were made a call."""
+def test_a_token_follows_the_results(bind):
+    """Sends and receives that became a call return a token last."""
     callout.register("two", lambda x: (x + 1, x * 2))
     try:
         exported = jax.export.export(jax.jit(lambda x: (x, x)))(F32)
@@ -279,7 +279,7 @@ def test_a_shard_map_that_leaves_an_axis_to_the_compiler(bind):
     assert sorted(value for _, value in bind) == parts
 
 
-def test_what_a_shard_map_does_not_reach_is_not_carried(bind):
+def test_unreachable_calls_in_a_shard_map_are_not_carried(bind):
     bind("call")
 
     def each(x):
@@ -301,7 +301,7 @@ def test_a_failure_is_the_functions_own(bind):
         jax.block_until_ready(program.call(1.0))
 
 
-def test_what_is_exported_again_has_calls_of_ours(bind):
+def test_reexported_programs_have_custom_calls(bind):
     bind_everything(bind)
     program = loaded(export_for(everything, F32))
     again = export_for(lambda x: program.call(x) + 1, F32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that earlier versions exported still do what they did: in Python, on the double of CUDA, and in the C++ host."""
+"""Tests that programs exported by earlier versions still do the same: in Python, on CUDA's double, in the C++ host."""
 
 import dataclasses
 import json
@@ -49,7 +49,7 @@ def test_every_case_has_its_file():
 @pytest.mark.skipif(ON_DOUBLE, reason="on the double of CUDA, what runs where differs: test_gpu_calls.py")
 @pytest.mark.every_set
 @pytest.mark.parametrize("name", runnable(ON_CPU))
-def test_it_does_what_it_did(bound, name):
+def test_golden_programs_are_unchanged(bound, name):
     wanted = {key: value for key, value in expected()[name].items() if key != "by"}
     assert golden_runs.run(name, loaded(name).call, bound) == wanted
 
@@ -60,7 +60,7 @@ def test_a_watch_still_stops_the_program():
         loaded("watch_stop").call(np.array([1, np.nan, 2], np.float32)).block_until_ready()
 
 
-def test_every_program_of_a_file_of_several_shapes_does_what_it_did(bound):
+def test_programs_of_a_file_of_several_shapes_are_unchanged(bound):
     sizes = []
     for label, program in golden_runs.parts(file_of("shapes").read_bytes()):
         sizes.append(label)
@@ -74,7 +74,7 @@ def test_every_program_of_a_file_of_several_shapes_does_what_it_did(bound):
 
 
 class TestSinks:
-    """A program says a name, and the leaves and steps that sinks write."""
+    """Tests a program with a sink's name, and the leaves and steps that sinks write."""
 
     @pytest.fixture
     def send(self, bound):
@@ -150,7 +150,7 @@ class TestSinks:
 
 
 def on_cpu(name):
-    """A program for CUDA, to be run by the double."""
+    """Loads a program for CUDA for the double."""
     return dataclasses.replace(loaded(name), platforms=("cpu",))
 
 
@@ -158,14 +158,14 @@ def on_cpu(name):
 @pytest.mark.software_gpu
 @pytest.mark.usefixtures("gpu_double")
 class TestOnTheDouble:
-    """Programs for CUDA alone."""
+    """Tests programs for CUDA only."""
 
     def test_kernels_that_programs_carry(self, tmp_path):
         host_cuda.bind(tmp_path, CUDA_SOURCE, {"scale": "scale"})
         np.testing.assert_array_equal(on_cpu("cuda_image").call(XS), 2 * XS)
         np.testing.assert_array_equal(on_cpu("cuda_image_lanes").call(GRID), 2 * GRID)
 
-    def test_launches_that_are_told_all_that_there_is(self, tmp_path):
+    def test_launches_with_all_settings(self, tmp_path):
         host_cuda.bind(tmp_path, CUDA_MAP_SOURCE, {"through_map": "through_map"})
         np.testing.assert_array_equal(on_cpu("cuda_image_launch").call(EIGHT), EIGHT)
 
@@ -174,7 +174,7 @@ class TestOnTheDouble:
         np.testing.assert_array_equal(on_cpu("cuda_buffer").call(XS), XS + 1)
 
 
-# What the names of calls are bound to in the host.
+# Native functions to which the host binds the names of calls.
 CALLBACKS = """
 #include <cstring>
 #include "callout/call.h"
@@ -226,8 +226,8 @@ IN_HOST = {
     "channels:1,2->3": "sum",
 }
 TAPS = ("tap", "ordered.tap", "sink")
-# Not in the host: functions of XLA FFI, which are its own to register; an open shape, which is JAX's to close; programs for
-# several platforms, and those whose calls are to be partitioned; derivatives.
+# The host does not run: functions of XLA FFI, which the host's users register; open shapes, which JAX refines; programs
+# for several platforms, or with calls to be partitioned; derivatives.
 NOT_IN_HOST = ("ffi", "ffi_attributes", "symbolic", "derivatives_in_file", "check_devices", "nans_devices")
 PARTITIONED = ("gather", "local", "device_index", "ordered", "watch", "fail", "call_on_one")
 
@@ -247,7 +247,7 @@ def library(tmp_path_factory):
 
 
 def numbers(text):
-    """The numbers in what a value is described as, without its shape."""
+    """Returns the numbers in the description of a value, without its shape."""
     return [str(float(number)) for number in re.findall(r"-?(?:nan|inf|\d[\d.e+-]*)", text.partition("] ")[2])]
 
 
@@ -274,7 +274,7 @@ def test_the_host_runs_it(library, tmp_path, name):
         assert done.code == 1, done.err
         return
     assert done.code == 0, done.err
-    if name.startswith("dtype_"):  # as bytes: NumPy's files know nothing of many of them
+    if name.startswith("dtype_"):  # as bytes: NumPy's files do not support many of these dtypes
         assert done.results[0].tobytes() == case.arguments[0].tobytes()
     else:
         assert list(map(numbers, described(done.results))) == list(map(numbers, wanted["result"]))

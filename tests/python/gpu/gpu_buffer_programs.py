@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.buffer_callback on CUDA in programs. test_gpu_buffers.py runs it, on the double of the driver."""
+"""Tests callout.buffer_callback on CUDA in programs. test_gpu_buffers.py runs this file on the double of the driver."""
 
 import ctypes
 import gc
@@ -19,7 +19,7 @@ F3 = jax.ShapeDtypeStruct((3,), jnp.float32)
 
 
 def like(fn, **settings):
-    """For results like the first argument."""
+    """Makes a buffer_callback whose results are like its first argument."""
 
     def call(x, *args):
         return buffer_callback(fn, jax.ShapeDtypeStruct(x.shape, x.dtype), **settings)(x, *args)
@@ -52,7 +52,7 @@ def test_pytrees_and_keywords_on_both_sides():
 
 
 @pytest.mark.devices(2)
-def test_the_context_says_where_and_when(received):
+def test_the_context_has_device_and_run(received):
     def note(ctx, out, x):
         current, primary = ctypes.c_void_p(), ctypes.c_void_p()
         driver("cuCtxGetCurrent", ctypes.byref(current))
@@ -76,7 +76,7 @@ def test_nothing_is_copied_and_nothing_is_waited_for(received):
     call = jax.jit(lambda x: buffer_callback(note, F3)(buffer_callback(note, F3)(x)))
     call(jnp.zeros(3)).block_until_ready()
     before, after = received
-    # On a CPU the double itself waits after each handler, as XLA:CPU waits for nothing else.
+    # On a CPU the double itself waits after each handler, because XLA:CPU does not wait for streams.
     assert [b - a for a, b in zip(before, after, strict=True)] == [0, 0, 0 if ON_CUDA else 1]
 
 
@@ -119,7 +119,7 @@ def spread():
 
 
 def noting(received):
-    """Copies, and notes which device called with what."""
+    """Makes a callback that copies, and records its device and arguments."""
 
     def note(ctx, out, v):
         received.append((ctx.device_ordinal, v.shape))
@@ -161,7 +161,7 @@ def test_a_failure_on_one_device_fails_the_program(spread):
     assert jax.jit(like(copy))(x).tolist() == list(range(8))
 
 
-def test_exceptions_come_out_as_themselves_and_the_next_run_is_fine():
+def test_exceptions_arrive_as_themselves_and_the_next_run_works():
     broken = [True]
 
     def fails(ctx, out, x):
@@ -184,7 +184,7 @@ def test_a_result_must_be_none():
 
 def test_a_failing_driver_is_the_error_of_the_program():
     call = jax.jit(buffer_callback(copy, F3))
-    x = jnp.ones(3).block_until_ready()  # XLA may copy to make it
+    x = jnp.ones(3).block_until_ready()  # XLA may copy when it makes the array
     compiled = call.lower(x).compile()
     fail("cuMemcpyDtoDAsync", 1, 2)
     with pytest.raises(DriverError, match="cuMemcpyDtoDAsync returned 2"), callout.reraise():
@@ -193,12 +193,12 @@ def test_a_failing_driver_is_the_error_of_the_program():
 
 
 @pytest.mark.cpu_only("XLA on a GPU asks its streams the same, and the driver would fail XLA's call")
-def test_a_stream_that_cannot_be_asked_is_the_error_of_the_program():
+def test_a_stream_query_error_fails_the_program():
     compiled = jax.jit(buffer_callback(copy, F3)).lower(jnp.ones(3)).compile()
-    fail("cuStreamGetCaptureInfo", 1, 2)  # before the function runs
+    fail("cuStreamGetCaptureInfo", 1, 2)  # fails before the function runs
     with pytest.raises(MemoryError, match=r"0: cuStreamGetCaptureInfo on device 0 failed"), callout.reraise():
         compiled(jnp.ones(3)).block_until_ready()
-    fail("cuStreamGetCaptureInfo", 2, 2)  # in an array interface
+    fail("cuStreamGetCaptureInfo", 2, 2)  # fails in an array interface
     with (
         pytest.raises(RuntimeError, match=r"cuStreamGetCaptureInfo.*CUDA_ERROR_OUT_OF_MEMORY \(2\)"),
         callout.reraise(),
@@ -242,7 +242,7 @@ extern "C" __attribute__((visibility("default"))) int f(void** ptrs, const long*
     callout.unregister("buffer.native")
 
 
-def test_a_callback_dies_with_what_uses_it():
+def test_a_callback_dies_with_its_program():
     before = callout.stats()["live"]["callbacks"]
     jax.jit(buffer_callback(lambda ctx, out, x: copy(ctx, out, x), F3))(jnp.zeros(3)).block_until_ready()
     jax.clear_caches()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Buffer on a CUDA device offers, and what becomes of it. test_gpu_buffers.py runs it, on the driver's double."""
+"""Tests the protocols and the end of a Buffer on CUDA. test_gpu_buffers.py runs this file on the driver's double."""
 
 import ctypes
 
@@ -17,7 +17,7 @@ PLAIN += ["float16", "float32", "float64", "complex64", "complex128"]
 
 
 def inside(use, x, *, device=0):
-    """Calls `use(ctx, out, x)` in a program on a device; what it returned."""
+    """Calls `use(ctx, out, x)` in a program on a device, and returns the value that `use` returned."""
     returned, like = [], jax.ShapeDtypeStruct(x.shape, x.dtype)
 
     def callback(ctx, out, buffer):
@@ -135,7 +135,7 @@ def _managed(capsule, name, kind):
 
 
 @pytest.mark.devices(2)
-def test_capsules_hold_what_consumers_expect():
+def test_capsules_have_the_fields_that_consumers_expect():
     def use(ctx, out, x):
         capsule = x.__dlpack__(max_version=(1, 1), stream=ctx.stream, dl_device=(2, 1), copy=False)
         held = _managed(capsule, b"dltensor_versioned", _Versioned)
@@ -151,7 +151,7 @@ def test_capsules_hold_what_consumers_expect():
     inside(use, jnp.ones((2, 3)), device=1)
 
 
-def test_a_consumers_stream_is_put_behind_xlas():
+def test_a_consumers_stream_waits_for_xlas():
     def use(ctx, out, x):
         other = ctypes.c_void_p()
         driver("cuStreamCreate", ctypes.byref(other), 1)
@@ -170,12 +170,12 @@ def test_a_consumers_stream_is_put_behind_xlas():
     assert inside(use, jnp.ones(3)) == [0, 0, 1, 1, 1]
     made = [calls("cuEventCreate"), calls("cuDevicePrimaryCtxRetain")]
     assert inside(use, jnp.ones(3)) == [0, 0, 1, 1, 1]
-    retained = 1  # by the new call site
+    retained = 1  # retained by the new call site
     assert [calls("cuEventCreate"), calls("cuDevicePrimaryCtxRetain") - retained] == made
 
 
 @pytest.mark.devices(2)
-def test_what_dlpack_cannot_do_is_refused():
+def test_unsupported_dlpack_requests_are_rejected():
     def use(ctx, out, x):
         with pytest.raises(BufferError, match="is not copied; copy what is made of it"):
             x.__dlpack__(copy=True)
@@ -190,7 +190,7 @@ def test_what_dlpack_cannot_do_is_refused():
 
 
 class Wrapped:
-    """An array of some library: it keeps what it was made of."""
+    """An array of some library that keeps its source alive."""
 
     def __init__(self, buffer):
         self.interface, self.owner = buffer.__cuda_array_interface__, buffer
@@ -205,7 +205,7 @@ KEPT = {
 
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("way", KEPT)
-def test_what_outlives_the_call_fails_by_name(way, which):
+def test_arrays_that_outlive_the_call_fail_by_name(way, which):
     kept = []
 
     def use(ctx, *buffers):
@@ -218,7 +218,7 @@ def test_what_outlives_the_call_fails_by_name(way, which):
 
 
 @pytest.mark.parametrize("way", KEPT)
-def test_what_goes_with_the_call_is_fine(way):
+def test_references_that_end_with_the_call_are_allowed(way):
     def use(ctx, out, x):
         cycle = [KEPT[way](x), KEPT[way](out)]
         cycle.append(cycle)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.numba_cuda.numba_cuda_callable in programs. test_gpu_buffers.py runs it, on the double of the driver.
+"""Tests callout.numba_cuda.numba_cuda_callable in programs. test_gpu_buffers.py runs this file on the driver's double.
 
-The functions queue copies and fills of Numba's: the double does not run kernels of compiled Python.
+The functions queue Numba's copies and fills, because the double does not run kernels of compiled Python.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ from gpu_double import calls, fail
 from jax import lax
 from platforms import ON_CUDA
 
-gpu_double.control()  # Numba finds the driver that is loaded
+gpu_double.control()  # loads the double, so that Numba finds it
 with warnings.catch_warnings(action="ignore"):
     cuda = importlib.import_module(os.environ.get("CALLOUT_TEST_NUMBA", "numba.cuda"))
 
@@ -144,7 +144,7 @@ def test_each_device_calls_in_its_context(received):
     assert sorted(received) == [0, 1, 2, 3]
 
 
-def test_exceptions_fail_the_computation_and_the_next_run_is_fine():
+def test_exceptions_fail_the_computation_and_the_next_run_works():
     broken = [True]
 
     def fails(x, out, stream):
@@ -161,7 +161,7 @@ def test_exceptions_fail_the_computation_and_the_next_run_is_fine():
     assert call(jnp.ones(3)).tolist() == [1, 1, 1]
 
 
-def test_what_is_kept_and_what_is_returned_fail():
+def test_kept_and_returned_arrays_fail():
     kept = []
 
     def keeps(x, out, stream):
@@ -174,7 +174,7 @@ def test_what_is_kept_and_what_is_returned_fail():
         jax.jit(numba_cuda_callable(lambda x, out, stream: out, F3))(jnp.ones(3)).block_until_ready()
 
 
-def test_what_is_refused(monkeypatch):
+def test_unsupported_uses_are_rejected(monkeypatch):
     with pytest.raises(TypeError, match="expected a function, got 3"):
         numba_cuda_callable(3, F3)
     with pytest.raises(ValueError, match="vmap_method must be one of"):
@@ -211,7 +211,7 @@ def test_a_function_is_one_target_however_often_it_is_wrapped():
 
 
 class Counted:
-    """A function of device arrays that counts how often it ran."""
+    """A function of device arrays that counts its runs."""
 
     def __init__(self, run=copy):
         self.runs, self.run = 0, run
@@ -231,7 +231,7 @@ def test_graph_replays_without_python():
         assert program(jnp.full(3, i, jnp.float32)).tolist() == [200 + i] * 3
     after = callout.stats()["kernels"]
     recorded, replayed = (after[key] - before[key] for key in ("recorded", "replayed"))
-    # The first call runs; each set of buffers is then recorded once.
+    # The first call runs; then each set of buffers is recorded once.
     assert (replayed, counted.runs) == (599, 1 + recorded)
     assert 0 < recorded < 20
 
@@ -254,7 +254,7 @@ def test_graph_on_several_devices():
             assert program(jax.device_put(jnp.full(3, i, jnp.float32), device)).tolist() == [i] * 3
 
 
-def test_while_it_is_recorded_arrays_know_the_stream_of_the_recording(received):
+def test_arrays_know_the_recording_stream(received):
     def note(x, out, stream):
         received.append((int(stream.handle), int(x.stream.handle), int(out.stream.handle)))
         out.copy_to_device(x)  # on the array's own stream
@@ -266,7 +266,7 @@ def test_while_it_is_recorded_arrays_know_the_stream_of_the_recording(received):
     assert len(set(received)) == len(received) > 1
 
 
-def test_allocation_while_it_is_recorded_is_told():
+def test_allocation_while_recording_is_reported():
     allocates = [False]
 
     def run(x, out, stream):
@@ -285,7 +285,7 @@ def test_allocation_while_it_is_recorded_is_told():
 
 
 class Foreign:
-    """Memory of the device that another library has, in a cycle: the collector frees it."""
+    """Device memory of another library, in a reference cycle: the garbage collector frees the memory."""
 
     freed = 0
 
@@ -310,7 +310,7 @@ def test_garbage_of_others_is_not_freed_while_it_is_recorded(keeps):
         if not freed_by_then:
             Foreign()
         else:
-            cycle = [x] if keeps else []  # with an array: the end of the call asks for the collector
+            cycle = [x] if keeps else []  # keeps an array, so that the end of the call runs the collector
             cycle.append(cycle)
             gc.set_threshold(1, 1, 1)
         for _ in range(1000):

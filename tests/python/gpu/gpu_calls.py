@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls with results on CUDA. test_gpu_calls.py runs it, on the double of the driver, in a process of its own."""
+"""Tests calls with results on CUDA. test_gpu_calls.py runs this file on the driver's double, in a process of its own."""
 
 import threading
 
@@ -32,7 +32,7 @@ def call_double(x):
 
 @pytest.fixture
 def counted():
-    """How often a function of the driver was called since the test began."""
+    """Returns a function that counts the calls of a driver function since the test began."""
     before = {name: calls(name) for name in ("cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync", "cuMemHostAlloc")}
     return lambda name: calls(name) - before[name]
 
@@ -51,7 +51,7 @@ def test_operands_and_results_are_copied(counted):
 
 
 @pytest.mark.cpu_only(platforms.COUNTED)
-def test_a_loop_of_calls_pins_no_more_than_its_first_rounds(counted):
+def test_later_rounds_of_a_loop_pin_no_more_memory(counted):
     f = jax.jit(lambda x: lax.fori_loop(0, 100, lambda _, c: call_double(c) / 2 + 1, x))
     np.testing.assert_array_equal(f(X), np.arange(6) + 100)
     assert counted("cuMemcpyDtoHAsync") == 100
@@ -59,7 +59,7 @@ def test_a_loop_of_calls_pins_no_more_than_its_first_rounds(counted):
 
 
 @pytest.mark.cpu_only(platforms.COUNTED)
-def test_what_has_no_bytes_is_not_copied(counted):
+def test_empty_arrays_are_not_copied(counted):
     f = jax.jit(lambda x: callout.pure_callback(lambda v: (v, np.float32(len(v))), (like(x), F32), x))
     empty, length = f(jnp.zeros((0, 3), jnp.float32))
     assert empty.shape == (0, 3)
@@ -97,7 +97,7 @@ def test_views_of_pinned_memory_on_demand():
         ("cuMemcpyHtoDAsync", 999, "CUDA_ERROR_UNKNOWN"),
     ],
 )
-def test_a_failing_driver_is_the_error_of_the_program_and_the_next_run_is_fine(function, code, name):
+def test_driver_errors_fail_the_program_and_the_next_run_works(function, code, name):
     compiled = jax.jit(call_double).lower(X).compile()
     np.testing.assert_array_equal(compiled(X), 2 * np.arange(6))
     fail(function, 1, code)
@@ -109,7 +109,7 @@ def test_a_failing_driver_is_the_error_of_the_program_and_the_next_run_is_fine(f
 
 
 @pytest.mark.cpu_only(platforms.COUNTED)
-def test_no_memory_to_pin_says_how_much_was_wanted():
+def test_a_failed_pinning_reports_the_requested_size():
     compiled = jax.jit(call_double).lower(jnp.ones(1_000_003, jnp.float32)).compile()
     for nth in (1, 2):
         fail("cuMemHostAlloc", nth, 2)
@@ -135,13 +135,13 @@ def test_a_callback_may_use_the_device_it_is_called_from():
 
 
 @pytest.mark.collectives
-def test_a_call_in_a_jit_over_devices_gathers_and_every_device_gets_the_result(counted):
+def test_a_call_over_devices_gathers_and_returns_to_all(counted):
     mesh = jax.make_mesh((4,), ("i",), devices=jax.devices()[:4])
     spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("i"))
     x = jax.device_put(jnp.arange(8, dtype=jnp.float32), spread)
     f = jax.jit(lambda x: callout.pure_callback(np.cumsum, like(x), x), out_shardings=spread)
     np.testing.assert_array_equal(f(x), np.cumsum(np.arange(8)))
-    assert counted("cuMemcpyDtoHAsync") == 1 + 4  # the value, and on each device whether it failed
+    assert counted("cuMemcpyDtoHAsync") == 1 + 4  # the value, and each device's failure flag
 
     def refuse(v):
         raise ValueError("refused")

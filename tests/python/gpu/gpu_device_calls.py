@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls with options(memory="device") on CUDA. test_gpu_calls.py runs it, on the double of the driver."""
+"""Tests calls with options(memory="device") on CUDA. test_gpu_calls.py runs this file on the driver's double."""
 
 import ctypes
 
@@ -25,7 +25,7 @@ F3 = jax.ShapeDtypeStruct((3,), jnp.float32)
 
 @pytest.fixture(autouse=True)
 def memory_of_its_own(monkeypatch):
-    """XLA:CPU stands for CUDA."""
+    """Makes XLA:CPU act as CUDA."""
     monkeypatch.setattr(call, "_HOST_PLATFORMS", frozenset())
 
 
@@ -34,7 +34,7 @@ def on_device(fn, **more):
 
 
 class Interface:
-    """An array of a library that knows the CUDA array interface alone."""
+    """An array of a library that supports only the CUDA array interface."""
 
     def __init__(self, of, **changes):
         self.kept = of
@@ -42,7 +42,7 @@ class Interface:
 
 
 class Tensor:
-    """An array of a library that knows DLPack alone."""
+    """An array of a library that supports only DLPack."""
 
     def __init__(self, of, device=None):
         self.of, self.device = of, device
@@ -82,7 +82,7 @@ def test_callback_gets_buffers_in_the_structure_of_its_arguments(received):
     assert received == [("<callout Buffer f32[3] on CUDA device 0, read-only>", (2, 0), ())]
 
 
-def test_what_numpy_takes_is_copied_to_the_device():
+def test_array_likes_are_copied_to_the_device():
     before = calls("cuMemcpyHtoDAsync")
     shapes = (F3, jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct((0,), jnp.float32))
     run = jax.jit(lambda: callout.pure_callback(on_device(lambda: ([1.0, 2, 3], 5, np.zeros(0, np.float32))), shapes))
@@ -106,7 +106,7 @@ def test_loops_eager_calls_and_io(received):
     assert received == [[0, 1, 2], [1, 2, 3]]
 
 
-def test_an_interface_may_have_numbers_of_numpy_and_no_dlpack_of_the_device():
+def test_an_array_interface_may_have_numpy_numbers():
     class Managed(Interface):
         def __dlpack_device__(self):
             return (13, 0)
@@ -117,12 +117,12 @@ def test_an_interface_may_have_numbers_of_numpy_and_no_dlpack_of_the_device():
 
 def test_vmap_calls_with_the_batch():
     run = jax.vmap(lambda x: callout.pure_callback(on_device(identity), F3, x, vmap_method="broadcast_all"))
-    # The shape of one lane is declared, and the batch comes in front.
+    # The declared shape is that of one lane; the results have the batch axis in front.
     assert jax.jit(run)(jnp.ones((2, 3))).tolist() == [[1, 1, 1]] * 2
 
 
 def waits(function):
-    """A callback that also notes how often streams were made to wait for others while it stored its results."""
+    """Wraps `function` so that `counts()` gives the number of events and stream waits while the results were stored."""
     names = ("cuEventRecord", "cuStreamWaitEvent")
 
     def run(x):
@@ -136,7 +136,7 @@ def waits(function):
 
 @pytest.mark.cpu_only(platforms.COUNTED)
 @pytest.mark.parametrize("results", [None, F3], ids=["no results", "results of the host"])
-def test_what_a_consumer_has_queued_is_waited_for(results):
+def test_work_queued_by_a_consumer_is_awaited(results):
     stream = ctypes.c_void_p()
 
     def consumes(x):
@@ -148,17 +148,17 @@ def test_what_a_consumer_has_queued_is_waited_for(results):
     run = waits(consumes)
     jax.block_until_ready(jax.jit(lambda x: callout.io_callback(on_device(run), results, x))(X))
     jax.effects_barrier()
-    assert run.counts() == [2, 2]  # the stream, and the legacy default one
+    assert run.counts() == [2, 2]  # the stream, and the legacy default stream
 
 
 @pytest.mark.cpu_only(platforms.COUNTED)
-def test_arrays_without_a_stream_are_behind_the_legacy_stream():
+def test_arrays_without_a_stream_wait_for_the_legacy_stream():
     run = waits(lambda x: Interface(x, stream=None))
     assert jax.jit(lambda x: callout.pure_callback(on_device(run), F3, x))(X).tolist() == [0, 1, 2]
     assert run.counts() == [1, 1]
 
 
-def test_what_a_debug_callback_returns_is_ignored(received):
+def test_results_of_debug_callbacks_are_ignored(received):
     def note(x):
         received.append(type(x).__name__)
         return x
@@ -174,7 +174,7 @@ def test_what_a_debug_callback_returns_is_ignored(received):
 
 
 @pytest.mark.cpu_only(platforms.COUNTED)
-def test_what_was_queued_elsewhere_is_waited_for():
+def test_work_on_other_streams_is_awaited():
     stream = ctypes.c_void_p()
 
     def elsewhere(x):
@@ -219,7 +219,7 @@ def test_several_results_are_named_by_number():
         run(X)[0].block_until_ready()
 
 
-def test_exceptions_and_what_is_kept_fail_the_program():
+def test_exceptions_and_kept_arrays_fail_the_program():
     kept = []
     with pytest.raises(ZeroDivisionError), callout.reraise():
         jax.jit(lambda x: callout.pure_callback(on_device(lambda v: 1 / 0), F3, x))(X).block_until_ready()
@@ -246,7 +246,7 @@ def test_errors_of_the_driver_are_the_programs(function):
     assert fine(X).tolist() == [0, 1, 2]
 
 
-def test_what_is_refused():
+def test_unsupported_uses_are_rejected():
     with pytest.raises(NotImplementedError, match="which ordered calls honour on cpu only"):
         jax.jit(lambda x: callout.io_callback(on_device(identity), F3, x, ordered=True))(X)
     with pytest.raises(NotImplementedError, match=r"callout\.threaded honours on cpu only"):
@@ -255,7 +255,7 @@ def test_what_is_refused():
         jax.jit(lambda x: callout.pure_callback(on_device(identity, args="jax"), F3, x))(X)
 
 
-def test_a_result_may_be_the_callbacks_own_memory_whose_work_is_still_queued():
+def test_a_result_in_own_memory_may_still_have_queued_work():
     own = ctypes.c_uint64()
 
     def fill(x):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.cuda.load_host in programs: built by nvcc. test_gpu_buffers.py runs it, on the double of the driver.
+"""Tests callout.cuda.load_host in programs, built by nvcc. test_gpu_buffers.py runs this file on the driver's double.
 
-The functions queue copies and fills of the driver's: the double does not run kernels that nvcc compiled.
+The functions queue the driver's copies and fills, because the double does not run kernels that nvcc compiled.
 """
 
 import callout
@@ -106,7 +106,7 @@ def plain(cache):
 
 @pytest.fixture(scope="module")
 def carried(cache):
-    """As `module`, for programs that carry the library along."""
+    """Builds `module` so that programs embed the library."""
     return callout.cuda.load_host(SOURCE, name="host_functions", embed=True)
 
 
@@ -133,7 +133,7 @@ def test_attributes_and_results_that_are_declared(module):
         fill()
 
 
-def test_an_error_of_the_function_fails_the_computation_and_the_next_run_is_fine(module):
+def test_an_error_fails_the_computation_and_the_next_run_works(module):
     fill = module.fill.options(out=F3)
     program = jax.jit(lambda: fill(byte=0, most=2))
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"host_functions.fill' failed.*too many elements"):
@@ -199,7 +199,7 @@ def test_graph_replays_without_the_function(module):
     assert 0 < recorded < 20
 
 
-def test_what_xla_may_record_says_so(module):
+def test_recordable_functions_have_the_capturable_target(module):
     lowered = jax.jit(module.copy.options(command_buffer_compatible=True)).lower(jnp.ones(3)).as_text()
     assert "@callout.v1.buffer_capturable" in lowered
     assert "@callout.v1.buffer(" in jax.jit(module.copy).lower(jnp.ones(3)).as_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taps on CUDA, on the double of the driver: test_gpu_taps.py runs these in a process of their own (see gpu_double.py)."""
+"""Tests taps on CUDA. test_gpu_taps.py runs this file on the driver's double, in its own process (see gpu_double.py)."""
 
 import callout
 import jax
@@ -30,7 +30,7 @@ def test_a_tap_in_a_loop_copies_through_the_driver():
     assert out == 100
 
 
-def test_what_every_leaves_out_is_not_copied():
+def test_records_skipped_by_every_are_not_copied():
     values = []
     receive = collector(values)
     f = jax.jit(lambda x: jax.lax.fori_loop(0, 100, lambda i, c: callout.tap(receive, c, every=10) + 1, x))
@@ -41,7 +41,7 @@ def test_what_every_leaves_out_is_not_copied():
     assert calls("cuMemcpyDtoHAsync") - before == 10
 
 
-def test_a_step_on_the_device_thins_out_behind_the_copy():
+def test_every_by_a_device_step_is_decided_after_the_copy():
     values = []
     receive = collector(values)
     f = jax.jit(lambda x: jax.lax.fori_loop(3, 30, lambda i, c: callout.tap(receive, c, step=i, every=10) + 1, x))

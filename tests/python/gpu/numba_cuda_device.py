@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba compiles for a device: run by test_numba_cuda_device.py, where the loader finds the double of the driver."""
+"""Tests Numba compiling for a device. test_numba_cuda_device.py runs this file on the double of the driver."""
 
 import callout
 import jax
@@ -40,11 +40,11 @@ def test_images_are_for_the_device_and_come_with_ptx(copy):
     image = compiled("test", copy, PARAMETERS).image
     assert images.kind_of(image.code) == "cubin"
     assert images.kind_of(image.portable) == "ptx"
-    assert b".target sm_90\n" in image.portable  # not sm_90a, which is good for no other
+    assert b".target sm_90\n" in image.portable  # not sm_90a, whose code runs on no other architecture
     assert images.parameter_sizes(image.code)[image.symbol] == images.parameter_sizes(image.portable)[image.symbol]
 
 
-def test_the_kernel_keeps_what_was_compiled(copy):
+def test_the_kernel_keeps_its_compiled_code(copy):
     code = compiled("test", copy, PARAMETERS)
     (types,) = copy.overloads
     assert len(types) == 2
@@ -93,7 +93,7 @@ def test_debug_kernels_and_device_functions(cuda):
         run(-jnp.ones(2, jnp.float32)).block_until_ready()
 
 
-def test_the_image_in_a_program_is_the_device_s_and_in_an_exported_one_ptx(copy):
+def test_programs_embed_the_devices_image_and_exports_ptx(copy):
     call = numba_cuda_kernel(copy, same, launch_dims=4)
     x = jax.ShapeDtypeStruct((4,), jnp.float32)
     traced = jax.jit(call).trace(x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameter sizes of kernels, read from images that NVRTC made."""
+"""Tests parameter sizes of kernels, read from images that NVRTC compiled."""
 
 import callout
 import platforms
@@ -48,9 +48,9 @@ def test_sizes_of_large_parameters(arch, bytes_by_value):
     assert parameter_sizes(compiled.ptx) == sizes
 
 
-def test_parameters_of_which_a_cubin_does_not_tell_are_not_compared():
+def test_unknown_parameters_of_a_cubin_are_not_compared():
     cubin = compile_source(SCALE, "untold", ["scale"], arch="sm_90").cubin
-    parameter = b"\4\x17\x0c\0"  # another attribute instead
+    parameter = b"\4\x17\x0c\0"  # another attribute in this place
     assert parameter in cubin
     untold = cubin.replace(parameter, b"\4\x7f\x0c\0")
     assert parameter_sizes(untold) == {"scale": None}
@@ -68,7 +68,7 @@ def test_ptx_as_people_write_it():
     assert parameter_sizes(text) == {"scale": (8, 4, 4, 12), "alone": ()}
 
 
-def test_what_is_no_image_is_refused():
+def test_invalid_images_are_rejected():
     for code in (b"", b"\x7fELF\x02\x01\x01" + bytes(200), b"int main() {}", SCALE.encode()):
         with pytest.raises(ValueError, match=rf"expected a cubin, a fat binary or PTX, got {len(code)} bytes"):
             parameter_sizes(code)

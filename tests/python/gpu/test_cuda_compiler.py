@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.cuda's compiler: which NVRTC, for which device, its errors, and the cache of images."""
+"""Tests callout.cuda's compiler: the choice of NVRTC and device, errors, and the cache of images."""
 
 import types
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_compiler_errors_show_the_users_lines():
 
 def test_warnings_and_reports_are_in_the_log():
     source = SCALE + "__global__ void g() { int unused; }\n"
-    for _ in range(2):  # compiled, and then found
+    for _ in range(2):  # the first call compiles, the second finds the image in the cache
         module = callout.cuda.load_inline(source, name="warned", options=["--ptxas-options=-v"], arch="sm_90")
         assert 'warned.cu(5): warning #177-D: variable "unused"' in module.log
         assert "Compiling entry function 'scale' for 'sm_90'" in module.log
@@ -92,7 +92,7 @@ def test_without_a_gpu_the_architecture_is_explained(monkeypatch):
         callout.cuda.load_inline("__global__ void f() { wrong; }")
 
 
-def test_a_missing_nvrtc_is_named_with_the_way_to_get_it(monkeypatch):
+def test_a_missing_nvrtc_is_reported_with_the_remedy(monkeypatch):
     monkeypatch.setenv("CALLOUT_NVRTC", "/no/such/libnvrtc.so")
     message = r"(?s)pip install nvidia-cuda-nvrtc .*CALLOUT_NVRTC.*'/no/such/libnvrtc\.so'"
     with pytest.raises(callout.cuda.CompileError, match=message):
@@ -119,7 +119,7 @@ def packages(tmp_path, monkeypatch):
     return make
 
 
-def test_packages_come_first_and_what_is_newer_than_the_driver_last(packages, monkeypatch):
+def test_packages_are_first_and_too_new_libraries_last(packages, monkeypatch):
     packages("cuda_nvrtc/lib/libnvrtc-builtins.so.12.9", "cuda_nvrtc/lib/libnvrtc.alt.so.12")
     packaged = packages("cu13/lib/libnvrtc.so.13", "cuda_nvrtc/lib/libnvrtc.so.12")
     for version, first, second in ((0, 13, 12), (13010, 13, 12), (12040, 12, 13)):
@@ -132,7 +132,7 @@ def test_packages_come_first_and_what_is_newer_than_the_driver_last(packages, mo
 
 @pytest.fixture
 def pathfinder(monkeypatch):
-    """A cuda-pathfinder that finds what is put into it: {(function, name): path}."""
+    """Fakes cuda-pathfinder; tests fill its answers: {(function, name): path}."""
     found = {}
 
     def find(function):
@@ -149,7 +149,7 @@ def pathfinder(monkeypatch):
     return found
 
 
-def test_pathfinder_is_asked_for_what_is_not_found_otherwise(pathfinder, monkeypatch, tmp_path):
+def test_pathfinder_is_the_last_resort(pathfinder, monkeypatch, tmp_path):
     known = search.find_nvrtc()
     pathfinder["load_nvidia_dynamic_lib", "nvrtc"] = types.SimpleNamespace(abs_path="/no/libnvrtc.so.13")
     assert search.find_nvrtc() == known, "it was not needed"
@@ -199,8 +199,8 @@ def test_headers_are_those_beside_the_library_or_of_its_version(packages, monkey
 
 
 @pytest.mark.parametrize("inside", ["cccl/nv", "nv"])
-def test_core_libraries_are_a_toolkits_where_the_package_is_missing(packages, monkeypatch, tmp_path, inside):
-    """CUDA 13's toolkits have them in a folder of their own, those of CUDA 12 among the others."""
+def test_core_libraries_come_from_a_toolkit_without_the_package(packages, monkeypatch, tmp_path, inside):
+    """Toolkits of CUDA 13 have these headers in a folder of their own, those of CUDA 12 have them among the others."""
     monkeypatch.setattr(search, "toolkits", lambda: [tmp_path / "toolkit"])
     (new,) = (str(Path(file).parent) for file in packages("cu13/include/cuda_fp16.h"))
     nvrtc = search.Nvrtc(str(tmp_path / "lib/libnvrtc.so.13"), 13000, (90,))
@@ -251,7 +251,7 @@ def test_a_changed_header_is_another_content(tmp_path, monkeypatch):
     assert callout.cuda.load_inline(optional, options=[f"-I{tmp_path}"], arch="compute_90").path != before.path
 
 
-def test_what_a_macro_includes_is_compiled_each_time(tmp_path, monkeypatch):
+def test_an_include_by_macro_is_compiled_each_time(tmp_path, monkeypatch):
     monkeypatch.setitem(vars(callout.config), "cache_dir", str(tmp_path / "cache"))
     (tmp_path / "factor.h").write_text("#define FACTOR 2\n")
     source = '#define FILE "factor.h"\n#include FILE\n__global__ void f(int* y) { *y = FACTOR; }\n'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.cuda.load_host: which nvcc, what it refuses, and where its functions do not run.
+"""Tests callout.cuda.load_host: the choice of nvcc, errors, and platforms without its functions.
 
-Programs are in gpu_host_functions.py.
+gpu_host_functions.py tests programs.
 """
 
 import callout
@@ -43,7 +43,7 @@ def test_one_recording_excludes_the_other(module):
 
 
 def test_the_example_of_the_manual_is_built(cache):
-    """And traced; the double of the driver does not run kernels that nvcc compiled."""
+    """Builds and traces the example; the driver's double does not run kernels that nvcc compiled."""
     require_nvcc()
     (code,) = [block for block in manual.blocks("cuda") if "load_host" in block]
     code, _, printed = code.rpartition("print(")
@@ -73,7 +73,7 @@ CALLOUT_KERNEL(nothing);
 
 
 @pytest.mark.slow
-def test_every_part_of_a_source_and_every_flag_makes_another_library(monkeypatch):
+def test_every_change_of_source_or_flags_builds_another_library(monkeypatch):
     require_nvcc()
     both = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in (80, 90)]
 
@@ -109,7 +109,7 @@ def test_errors_show_the_users_lines():
         callout.cuda.load_host(3)
 
 
-def test_what_it_is_compiled_for(monkeypatch):
+def test_nvcc_gets_the_devices_architectures(monkeypatch):
     require_nvcc()
 
     def flags(capabilities, *given):
@@ -126,7 +126,7 @@ def test_what_it_is_compiled_for(monkeypatch):
         flags({90}, 90, ())
 
 
-def test_without_nvcc_the_error_says_what_to_install(monkeypatch):
+def test_without_nvcc_the_error_names_the_toolkit(monkeypatch):
     monkeypatch.setenv("CUDACXX", "/nowhere/nvcc")
     with pytest.raises(callout.cuda.CompileError, match="the compiler CUDACXX='/nowhere/nvcc' was not found"):
         callout.cuda.load_host(COPY)
@@ -138,7 +138,7 @@ def test_without_nvcc_the_error_says_what_to_install(monkeypatch):
         callout.cuda.load_host(COPY)
 
 
-def test_a_function_that_takes_a_stream_fails_on_the_hosts_memory():
+def test_a_function_with_a_stream_fails_on_host_memory():
     module = callout.cpp.load_inline("""
         #include "callout/kernel.h"
         void nothing(callout::Stream stream, callout::Out<float> y) { y[0] = stream.handle != nullptr; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA C++ in whole programs: compiled by NVRTC, launched by C++, and run by the double of the driver on the CPU."""
+"""Tests CUDA C++ in whole programs: compiled by NVRTC, launched by C++, run by the driver's double on the CPU."""
 
 import re
 
@@ -65,11 +65,11 @@ def test_kernels_run_eagerly_in_jit_and_in_loops(module):
     np.testing.assert_array_equal(module.scale(3.0, factor=np.float64(0.5)), 1.5)
     loop = jax.jit(lambda x: jax.lax.fori_loop(0, 4, lambda _, c: module.scale(c, factor=2.0), x))
     np.testing.assert_array_equal(loop(X), 16 * np.arange(6))
-    large = jnp.ones((100, 1000))  # several blocks, the last of which has threads too many
+    large = jnp.ones((100, 1000))  # several blocks, the last with more threads than elements
     np.testing.assert_array_equal(jax.jit(lambda x: module.scale(x, factor=2.0))(large[:, :-1]), np.full((100, 999), 2))
 
 
-def test_results_in_place_without_and_with_a_pointer_of_their_own(module):
+def test_results_in_place_with_and_without_their_own_pointer(module):
     add_to = module.add_to.options(**EACH, input_output_aliases={0: 0})
     x = jnp.zeros(3)
     np.testing.assert_array_equal(
@@ -156,8 +156,8 @@ def test_exported_programs_and_images_of_elsewhere(module):
     np.testing.assert_array_equal(jax.jit(lambda x: loaded.scale(x, factor=4))(X), 4 * np.arange(6))
 
 
-def test_what_a_declaration_does_not_say_is_found_by_the_driver(module):
-    """The fat binary tells nothing when it is traced."""
+def test_the_driver_finds_errors_that_declarations_hide(module):
+    """A fat binary has no readable parameters when the call is traced."""
     del module
     described = {"parameters": ["in float32", "out float32", "float64 factor", "int32 n"], **EACH}
     fatbin = callout.cuda.load_image(b"\x50\xed\x55\xba" + bytes(60), {"scale": described})

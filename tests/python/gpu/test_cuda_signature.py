@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of CUDA kernels, as their source declares them and as their users say them."""
+"""Tests the parameters of CUDA kernels, as the source declares them or the user states them."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +8,7 @@ from callout._native.gpu.cuda_signature import Kind, Parameter, base_name, const
 
 
 def read(source, kernel="f", defines=None):
-    """The parameters of a kernel, as text."""
+    """Returns the parameters of a kernel as text."""
     found = signatures(source, defines)[base_name(kernel)]
     return found and [str(parameter) for parameter in found.instance(kernel)]
 
@@ -59,7 +59,7 @@ def test_macros_declare_nothing():
     assert signatures("#define KERNEL(name) \\\n  __global__ void name(int n)\nKERNEL(f) {}") == {}
 
 
-def test_what_is_declared_twice_is_not_known():
+def test_overloaded_kernels_have_unknown_parameters():
     assert read("__global__ void f(int n) {}  __global__ void f(float n) {}") is None
 
 
@@ -100,7 +100,7 @@ def test_parameters_that_users_say(text, expected):
 
 
 @pytest.mark.parametrize("text", ["", "inn float32", "int32 n m", "in nothing x", 3, "any n"])
-def test_what_is_no_parameter_is_refused(text):
+def test_invalid_parameters_are_rejected(text):
     with pytest.raises(ValueError, match=r"is no parameter; expected 'in DTYPE', 'out DTYPE' or 'DTYPE NAME'"):
         parse(text)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.cuda without a device: what may be loaded, and what is checked when kernels are traced."""
+"""Tests callout.cuda without a device: sources that may be loaded, and checks when kernels are traced."""
 
 import types
 
@@ -180,7 +180,7 @@ def test_sources_that_cannot_be_used_are_refused():
         callout.cuda.load_inline("__global__ void f(float* y) {}", {"f": {"parameters": ["in what"]}})
 
 
-def test_parameters_may_be_said():
+def test_parameters_may_be_stated():
     source = "#define KERNEL __global__\nKERNEL void f(void* x, void* y, int) { *(float*)y = *(float*)x; }"
     module = callout.cuda.load_inline(
         source, {"f": {"parameters": ["in float32", "out float32", "int32 n"], "launch_dims": 1}}, arch="sm_90"
@@ -246,7 +246,7 @@ def test_programs_for_cuda_are_exported_without_a_gpu(module):
 
 
 def launches(function, *args):
-    """How often a program for CUDA, which is lowered only, has a launch in its text."""
+    """Counts the launches in the text of a program for CUDA, which is only lowered."""
     traced = jax.jit(function).trace(*args)
     return traced.lower(lowering_platforms=("cuda",)).as_text().count("@callout.v1.image")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks on the memory of a CUDA device: what runs in processes of their own, on the double of the driver."""
+"""Tests callbacks on the memory of a CUDA device, on the driver's double, in processes of their own."""
 
 import importlib.util
 import sys
@@ -34,7 +34,7 @@ def test_host_functions_of_cuda():
     gpu_double.passed(gpu_double.run_suites("gpu_host_functions.py"))
 
 
-def test_without_numba_the_function_says_what_to_install(monkeypatch):
+def test_without_numba_the_function_names_the_package(monkeypatch):
     for package in ("numba.cuda", "numba_cuda_mlir"):
         monkeypatch.delitem(sys.modules, package, raising=False)
     monkeypatch.setattr(numba_packages, "_has", lambda package: False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls with results for CUDA: how they are lowered, and suites of calls that run as on CUDA, on the double."""
+"""Tests calls with results for CUDA: their lowering, and suites of calls on the driver's double."""
 
 import callout
 import jax
@@ -16,7 +16,7 @@ def test_calls(suite):
     passed(run_suites(suite))
 
 
-# With JAX's plugin, `make gpu-test` runs most of these each time.
+# `make gpu-test` runs most of these suites with JAX's plugin each time.
 @pytest.mark.soak
 @pytest.mark.parametrize(
     "suites",
@@ -50,7 +50,7 @@ def test_calls_are_lowered_for_cuda():
     assert "not_supported" not in text
 
 
-def test_only_clients_of_cpus_are_told_to_dispatch_synchronously():
+def test_only_cpu_programs_are_dispatched_synchronously():
     assert "host_callback" in lowered(everything, 1.0, platform="cpu")
     assert "host_callback" not in lowered(everything, 1.0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ci/gpu_check.sh` on a machine without a GPU: every row is there, and says why it did not run."""
+"""Tests `ci/gpu_check.sh` without a GPU: the table has every row, with the reason why it did not run."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ _SCRIPT = Path(__file__).parents[3] / "benchmarks/python/gpu/check.py"
 
 @pytest.mark.slow
 @pytest.mark.skipif(jax.default_backend() == "gpu", reason="this machine has a GPU")
-def test_without_a_gpu_every_row_says_so(tmp_path):
+def test_every_row_reports_a_missing_gpu(tmp_path):
     command = [sys.executable, str(_SCRIPT), "--out", str(tmp_path)]
     environment = gpu_double.environment_without()
     done = limited.run(command, env=environment, capture_output=True, text=True, timeout=110)

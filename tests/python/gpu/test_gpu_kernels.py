@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of images in whole programs: on platform cpu, with the double of the CUDA driver."""
+"""Tests kernels of images in whole programs, on platform cpu with the double of the CUDA driver."""
 
 import os
 import struct
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.software_gpu, pytest.mark.usefixtures("gpu_double")]
 
 
 class ScaleTarget(GpuTarget):
-    """scale(float* data, float by, uint32_t count) on the result, which begins as the argument."""
+    """A target for scale(float* data, float by, uint32_t count), which changes the result that begins as the argument."""
 
     __slots__ = ("by", "options")
 
@@ -69,7 +69,7 @@ X = jnp.arange(6, dtype=jnp.float32)
 def test_kernel_runs_eagerly_and_under_jit():
     for call in (Scale(2.0), jax.jit(Scale(2.0))):
         np.testing.assert_array_equal(call(X), 2 * np.arange(6))
-    np.testing.assert_array_equal(X, np.arange(6))  # the caller's array is as it was
+    np.testing.assert_array_equal(X, np.arange(6))  # the caller's array is unchanged
 
 
 def test_kernel_of_a_scalar():
@@ -98,7 +98,7 @@ def test_vmap_launches_once_a_lane(method):
     xs = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
     before = calls("cuLaunchKernel")
     np.testing.assert_array_equal(jax.jit(jax.vmap(scale))(xs), 2 * np.asarray(xs))
-    if method != "sequential" or not platforms.ON_CUDA:  # a loop, of which XLA may record and replay the launches
+    if method != "sequential" or not platforms.ON_CUDA:  # a loop, whose launches XLA may record and replay
         assert calls("cuLaunchKernel") - before == 3
     np.testing.assert_array_equal(jax.vmap(scale, in_axes=1, out_axes=1)(xs), 2 * np.asarray(xs))
 
@@ -153,7 +153,7 @@ def test_a_sharded_argument_is_gathered():
     np.testing.assert_array_equal(jax.jit(Scale(2.0))(xs), 2 * np.arange(8))
 
 
-def test_wrong_arguments_are_told_when_traced():
+def test_wrong_arguments_are_rejected_when_traced():
     with pytest.raises(TypeError, match="expected float32, got int32"):
         jax.eval_shape(Scale(2.0), jnp.arange(3))
 
@@ -170,7 +170,7 @@ def test_wrong_arguments_are_told_when_traced():
         ({"block": 1025}, r"blocks of 1025 threads.*1024 at most"),
     ],
 )
-def test_what_the_device_refuses_is_the_error_of_the_program(options, message):
+def test_device_errors_fail_the_program(options, message):
     with pytest.raises(jax.errors.JaxRuntimeError, match=message):
         awaited(jax.jit(Scale(2.0, **options))(X))
 
@@ -183,7 +183,7 @@ def test_what_the_device_refuses_is_the_error_of_the_program(options, message):
         ("cuKernelGetFunction", 2, "CUDA_ERROR_OUT_OF_MEMORY"),
     ],
 )
-def test_a_failing_driver_is_the_error_of_the_program_and_the_next_run_is_fine(function, code, name):
+def test_driver_errors_fail_the_program_and_the_next_run_works(function, code, name):
     program = jax.jit(Scale(2.0))
     compiled = program.lower(X).compile()
     fail(function, 1, code)
@@ -259,7 +259,7 @@ def test_another_process_runs_the_exported_kernel_if_it_may(tmp_path):
     assert "the program carries the kernel 'scale', and this process does not run code" in said["refuse"]
 
 
-def test_a_process_that_refuses_carried_code_runs_its_own_kernels():
+def test_a_process_that_rejects_embedded_code_runs_its_own_kernels():
     callout.config.embedded_code = False
     try:
         np.testing.assert_array_equal(jax.jit(Scale(5.0))(X), 5 * np.arange(6))

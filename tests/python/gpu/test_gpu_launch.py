@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grids and blocks of GPU launches: what covers the threads that are wanted, and what no GPU can launch."""
+"""Tests grids and blocks of GPU launches: they cover the threads that are asked for, and impossible ones are rejected."""
 
 import math
 import re
@@ -16,7 +16,7 @@ Y = jax.ShapeDtypeStruct((30, 40), np.float32)
 
 
 def text(value):
-    """The same in every process: it names a test."""
+    """Returns a text that is equal in every process, since it becomes the id of a test."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(value))
 
 
@@ -88,6 +88,6 @@ def test_launch_dims_are_covered_and_blocks_are_no_larger(dims, threads):
     ],
     ids=text,
 )
-def test_what_cannot_be_launched_is_refused(how, error, message):
+def test_impossible_launches_are_rejected(how, error, message):
     with pytest.raises(error, match=message):
         shape(**how)

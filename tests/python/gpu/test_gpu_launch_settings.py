@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What launches of callout.cuda may be told besides blocks and threads: clusters, overlap, priority, tensor maps."""
+"""Tests the settings of launches of callout.cuda besides blocks and threads: clusters, overlap, priority, tensor maps."""
 
 import callout
 import jax
@@ -22,7 +22,7 @@ BOX = jax.ShapeDtypeStruct((2, 4), jnp.float32)
 
 @pytest.fixture(autouse=True)
 def image_of_the_double(monkeypatch):
-    monkeypatch.setattr(cuda_function, "check_parameters", lambda *_: None)  # it has no cubin's
+    monkeypatch.setattr(cuda_function, "check_parameters", lambda *_: None)  # the image is no cubin, so it has no sizes
 
 
 def kernel(name, parameters, **settings):
@@ -31,7 +31,7 @@ def kernel(name, parameters, **settings):
 
 
 def scale(**settings):
-    """Doubles its argument in place."""
+    """Makes a call that doubles its argument in place."""
     parameters = ["out float32", "float32 by", "uint32 count"]
     return kernel(
         "scale",
@@ -43,13 +43,13 @@ def scale(**settings):
 
 
 def copy_box(tensor_map, **settings):
-    """The first box of its argument, of two axes."""
+    """Makes a call that copies the first box of its argument, of two axes."""
     settings = {"out": BOX, "grid": 1, "block": 1, **settings}
     return kernel("copy_box", ["out float32", "bytes map"], tensor_maps={"map": tensor_map}, **settings)
 
 
 def last_launch():
-    """The driver's last launch of a kernel, as its log has it. The plugin queues functions of the host as well."""
+    """Returns the last kernel launch in the driver's log, which also has host functions that the plugin queues."""
     launches = [line for line in control().log().decode().splitlines() if line.startswith("cuLaunch")]
     return [line for line in launches if not line.startswith("cuLaunchHostFunc")][-1]
 
@@ -97,7 +97,7 @@ def test_a_cooperative_grid_has_the_blocks_that_run_at_once():
     ],
     ids=str,
 )
-def test_what_cannot_be_launched_is_refused_when_traced(settings, error, message):
+def test_impossible_launches_are_rejected_when_traced(settings, error, message):
     with pytest.raises(error, match=f"^callout.cuda 'scale': {message}"):
         jax.jit(scale(**settings)).trace(X)
 
@@ -143,7 +143,7 @@ def test_lanes_have_maps_of_their_own():
     ],
     ids=str,
 )
-def test_maps_that_the_accelerator_has_not_are_refused_when_traced(tensor_map, x, message):
+def test_unsupported_tensor_maps_are_rejected_when_traced(tensor_map, x, message):
     with pytest.raises((TypeError, ValueError), match=rf"^callout.cuda 'copy_box': tensor map 'map'.*{message}"):
         jax.jit(copy_box(tensor_map)).trace(x)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which platforms a kernel for CUDA is lowered for. Nothing runs here, and no device is needed."""
+"""Tests the platforms for which a kernel for CUDA is lowered. Nothing runs, and no device is needed."""
 
 import callout
 import jax
@@ -48,7 +48,7 @@ def test_other_platforms_are_refused_by_name():
         callout.export(jax.jit(Double()), platforms=["cpu", "cuda"])(X)
 
 
-def test_exported_for_cuda_a_program_carries_what_runs_on_most_devices():
+def test_a_program_exported_for_cuda_embeds_portable_code():
     module = callout.export(jax.jit(Double()), platforms=["cuda"])(X).mlir_module()
     assert "callout.v1.image(" in module
     assert 'bytes = "ptx"' in module
@@ -75,7 +75,7 @@ def test_each_platform_of_a_program_has_its_own():
     assert "callout.v1.image" in traced.lower(lowering_platforms=("cuda",)).as_text()
 
 
-def test_plugins_find_the_targets_under_their_own_name_of_the_platform(monkeypatch):
+def test_plugins_find_targets_under_their_platform_name(monkeypatch):
     registered = {}
 
     def register(name, handlers, platform):

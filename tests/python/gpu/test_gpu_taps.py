@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taps on CUDA: whole programs on the double of the driver, in a process of their own (see gpu_double.py)."""
+"""Tests taps on CUDA: whole programs on the driver's double, in a process of its own (see gpu_double.py)."""
 
 import callout
 import callout.host_callback as hcb
@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import pytest
 from gpu_double import run_suites
 
-# What the CPU's tests say of taps holds on CUDA, too. Left out is what cannot: where a full queue is noticed by its program,
-# or a bad value by its watch.
+# The CPU's tests of taps must pass on CUDA, too, except those in which the program itself notices a full queue.
 LATER = "not test_on_full_fail_fails and not test_on_full_drop_newest_counts"
 # These take minutes, and `make gpu-test` runs the first of them with JAX's plugin, too.
 SUITES = [
@@ -41,7 +40,7 @@ def test_all_of_taps_on_the_double(suite):
 
 @pytest.mark.soak
 def test_full_queues_on_the_double():
-    assert run_suites("test_full_queue.py", "-k", LATER)["passed"] == 2  # the others are LATER's
+    assert run_suites("test_full_queue.py", "-k", LATER)["passed"] == 2  # LATER excludes the others
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.numba_cuda: what is refused and why, and what is compiled."""
+"""Tests callout.numba_cuda: kernels that are rejected, with the reason, and kernels that are compiled."""
 
 import gc
 import itertools
@@ -142,7 +142,7 @@ def test_constants_take_part_in_the_code_or_in_the_parameters(cuda):
     for n, mode in itertools.product((1, 2), ("scale", "add")):
         call.prepare(x, n=n, scale=n / 2, mode=mode)
     assert len(numba_image._codes[affine]) == 2
-    call.prepare(x, n=np.int32(1))  # another type, and the default
+    call.prepare(x, n=np.int32(1))  # another type of n, and the default scale
     assert len(numba_image._codes[affine]) == 3
 
 
@@ -210,7 +210,7 @@ def test_device_functions_are_compiled_with_the_kernel(cuda):
     assert images.is_complete((image.portable or b"").decode())
 
 
-def test_debug_kernels_say_what_their_codes_mean(cuda):
+def test_debug_kernels_name_the_meaning_of_their_codes(cuda):
     @cuda.jit(debug=True, opt=False)
     def checked(x, out):
         if x[0] < 0:
@@ -265,7 +265,7 @@ def test_kernels_without_debug_are_asynchronous(copy):
     assert kernel.faults is None
 
 
-def test_what_is_no_kernel(cuda, copy):
+def test_invalid_kernels_are_rejected(cuda, copy):
     with pytest.raises(TypeError, match=r"the kernel is a plain Python function; decorate it with numba\.cuda\.jit"):
         numba_cuda_kernel(lambda x, out: None, same, launch_dims=1)
     with pytest.raises(TypeError, match=r"expected a kernel of numba\.cuda\.jit, got 3"):
@@ -295,7 +295,7 @@ def test_what_is_no_kernel(cuda, copy):
         ({"launch_dims": 1, "shared_mem": 1.5}, "shared_mem must be a number of bytes"),
     ],
 )
-def test_launches_that_cannot_be_are_refused_when_the_function_is_made(copy, launch, match):
+def test_impossible_launches_are_rejected_when_the_function_is_made(copy, launch, match):
     with pytest.raises(ValueError, match=match):
         numba_cuda_kernel(copy, same, **launch)
 
@@ -322,7 +322,7 @@ def test_launches_of_functions_are_checked_when_traced(copy):
         call.prepare(x)
 
 
-def test_compilers_without_their_tools_say_how_to_get_them(cuda, copy, monkeypatch):
+def test_compilers_without_their_tools_name_the_remedy(cuda, copy, monkeypatch):
     class NvvmSupportError(ImportError):
         pass
 
@@ -335,7 +335,7 @@ def test_compilers_without_their_tools_say_how_to_get_them(cuda, copy, monkeypat
     )
 
 
-def test_ptx_that_calls_what_it_does_not_have():
+def test_ptx_with_unresolved_calls_is_incomplete():
     text = ".extern .func (.param .b32 r) cudaCGSynchronize\n(\n.param .b64 p\n)\n;\n"
     text += ".extern .func  (.param .b32 r) vprintf\n"
     assert images.missing_functions(text) == {"cudaCGSynchronize"}

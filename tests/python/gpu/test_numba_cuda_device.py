@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The double of the CUDA driver as the device that Numba's own dispatchers compile for, in processes of their own."""
+"""Tests the driver's double as the device for which Numba's own dispatchers compile, in processes of their own."""
 
 import os
 import sys

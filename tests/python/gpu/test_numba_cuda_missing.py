@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.numba_cuda where Numba is not installed, is a simulator, or has just been imported: in processes of their own."""
+"""Tests callout.numba_cuda in processes where Numba is missing, is a simulator, or has just been imported."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 
 
 def in_a_process(code, **environment):
-    """What the code prints."""
+    """Runs the code in a process and returns its output."""
     result = limited.run(
         [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
     )
@@ -18,7 +18,7 @@ def in_a_process(code, **environment):
     return result.stdout
 
 
-def test_importing_needs_nothing_and_the_first_kernel_says_what_is_missing():
+def test_the_first_kernel_names_missing_packages():
     said = in_a_process(
         "import sys\n"
         "for name in ('numba', 'numba_cuda', 'numba_cuda_mlir', 'cuda'): sys.modules[name] = None\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is packed for kernels of numba-cuda and numba-cuda-mlir, against what their images for sm_90 say."""
+"""Compares the packed parameters of kernels of numba-cuda and numba-cuda-mlir with their images for sm_90."""
 
 import jax
 import jax.numpy as jnp

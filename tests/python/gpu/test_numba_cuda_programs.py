@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of numba-cuda in whole programs: compiled for a GPU, packed, launched by the double, and run on the host."""
+"""Tests kernels of numba-cuda in programs: compiled for a GPU, packed, launched by the double, and run on the host."""
 
 import functools
 import re
@@ -33,7 +33,7 @@ def threads(*avals):
 
 @functools.cache
 def kernels(cuda):
-    """Kernels of one of the packages."""
+    """Makes the kernels, compiled by one of the packages."""
 
     @cuda.jit
     def add(x, y, out):
@@ -80,7 +80,7 @@ def test_eager_jit_and_loops(add):
     np.testing.assert_array_equal(loop(x), 4 * np.arange(1000))
 
 
-def test_grid_and_block_are_what_the_kernel_sees(cuda):
+def test_the_kernel_sees_grid_and_block(cuda):
     @cuda.jit
     def shape(out):
         out[0] = cuda.gridDim.x
@@ -181,7 +181,7 @@ def test_vmap(method, add):
     x, y = jnp.arange(12).reshape(3, 4), jnp.arange(4)
     before = calls("cuLaunchKernel")
     np.testing.assert_array_equal(jax.jit(jax.vmap(call, (0, None)))(x, y), x + y)
-    if method != "sequential" or not platforms.ON_CUDA:  # a loop, of which XLA may record and replay the launches
+    if method != "sequential" or not platforms.ON_CUDA:  # a loop, whose launches XLA may record and replay
         assert calls("cuLaunchKernel") - before == 3
     nested = jax.vmap(jax.vmap(call, (0, None)), (None, 0))
     np.testing.assert_array_equal(nested(x, jnp.stack([y, -y])), x + jnp.stack([y, -y])[:, None])
@@ -265,7 +265,7 @@ def test_errors_of_kernels_with_debug(cuda):
         assert "thread (1, 0, 0)" in str(error.value)
     with pytest.raises(failures, match="ZeroDivisionError"):
         run(jnp.zeros(4, jnp.float32)).block_until_ready()
-    assert run(jnp.ones(4, jnp.float32)).tolist() == [2, 2, 2, 2]  # the next launch is as good as the first
+    assert run(jnp.ones(4, jnp.float32)).tolist() == [2, 2, 2, 2]  # the failed launch does not affect the next one
 
 
 def test_several_threads(add):
@@ -317,10 +317,10 @@ def test_the_examples_of_the_manual_run(cuda, capsys, tmp_path):
     if "mlir" in cuda.__name__:
         code = code.replace("from numba import", "from numba_cuda_mlir import")
         shown[-1] = "raised: ValueError: raised in the kernel"
-    file = tmp_path / "manual.py"  # for debug information
+    file = tmp_path / "manual.py"  # debug information needs a file
     file.write_text(code)
     exec(compile(code, str(file), "exec"), {"__name__": "manual"})
-    said = capsys.readouterr().out.strip().splitlines()
+    said = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("[callout error ")]
     assert len(said) == len(shown)
     for line, end in zip(said, shown, strict=True):
         assert end in line  # XLA on a GPU adds the program's name

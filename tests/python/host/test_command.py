@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that this JAX exports, run by the command, without Python."""
+"""Tests programs that this JAX exports and the command runs, without Python."""
 
 import json
 import warnings
@@ -19,7 +19,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of its own dependencies
+    warnings.simplefilter("ignore")  # TensorBoard's dependencies warn when they are imported
     from tensorboard.backend.event_processing import event_file_loader
 
 pytestmark = [
@@ -51,7 +51,7 @@ def program(tmp_path):
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
-    """ "path/lib.so" with the functions `echo` and `fail`."""
+    """Builds a library with the functions `echo` and `fail`, and returns its path."""
     return command.build_library(tmp_path_factory.mktemp("command"), ECHO)
 
 
@@ -140,7 +140,7 @@ DTYPES = [
 
 
 @pytest.mark.parametrize("name", DTYPES)
-def test_every_dtype_goes_through(program, library, tmp_path, name):
+def test_every_dtype_is_passed_to_a_native_function(program, library, tmp_path, name):
     dtype = np.dtype(getattr(ml_dtypes, name)) if hasattr(ml_dtypes, name) else np.dtype(name)
     values = np.array([[0, 1, 1], [1, 0, 1], [3, 2, 1]]).astype(dtype)
     with jax.enable_x64(True):
@@ -160,7 +160,7 @@ def test_every_dtype_goes_through(program, library, tmp_path, name):
     np.testing.assert_array_equal(np.array(seen).astype(np.float64), values.astype(np.float64))
 
 
-def test_prints_in_a_scan_come_as_under_jax(program, capfd):
+def test_prints_in_a_scan_match_jax(program, capfd):
     @jax.jit
     def f(x):
         def body(x, i):
@@ -203,7 +203,7 @@ def test_a_shard_map_over_two_devices(program, library, tmp_path, spec):
     np.testing.assert_array_equal(parts[1], expected[1])
 
 
-def test_info_tells_what_a_program_needs(program):
+def test_info_lists_the_names_a_program_needs(program):
     @jax.jit
     def f(x, n):
         callout.tap("seen", x[0])
@@ -291,7 +291,7 @@ def test_a_timeline_has_every_call(program, library, tmp_path):
     assert sum(event["ph"] == "s" for event in events) == 5
 
 
-def test_the_version_that_jax_writes_by_default_is_read_or_explained(tmp_path):
+def test_jaxs_default_version_is_read_or_explained(tmp_path):
     exported = callout.export(jax.jit(lambda x: (callout.tap("t", x), x + 1)[1]))(F32)
     path = tmp_path / "program.jax"
     path.write_bytes(exported.serialize())
@@ -304,7 +304,7 @@ def test_the_version_that_jax_writes_by_default_is_read_or_explained(tmp_path):
         assert done.out == "2.0\n"
 
 
-def test_a_symbolic_program_runs_once_it_is_exported_for_known_shapes(tmp_path):
+def test_a_symbolic_program_runs_after_export_for_known_shapes(tmp_path):
     (shape,) = jax.export.symbolic_args_specs([jnp.zeros(3)], ["n"])
     symbolic = jax.export.export(jax.jit(lambda x: (x / x.shape[0]).sum()))(shape)
     x = np.arange(5, dtype=np.float32)
@@ -314,7 +314,7 @@ def test_a_symbolic_program_runs_once_it_is_exported_for_known_shapes(tmp_path):
     np.testing.assert_allclose(done.results[0], x.mean(), rtol=1e-6)
 
 
-def test_exports_that_cannot_run_say_why(tmp_path):
+def test_exports_that_cannot_run_are_rejected_with_a_reason(tmp_path):
     (shape,) = jax.export.symbolic_args_specs([jnp.zeros(3)], ["n"])
     several = jax.export.export(jax.jit(lambda x: x + 1), platforms=("cpu", "cuda"))(F32)
     symbolic = jax.export.export(jax.jit(lambda x: x + x.shape[0]))(shape)
@@ -344,7 +344,7 @@ def test_exports_that_cannot_run_say_why(tmp_path):
         (["run", "x", "--repeat", "0"], "--repeat: Value 0 not in range"),
     ],
 )
-def test_what_cannot_be_is_refused(arguments, reason):
+def test_wrong_arguments_are_rejected(arguments, reason):
     done = command.run_command(*arguments)
     assert (done.code, done.out) == (2, "")
     assert reason in done.err

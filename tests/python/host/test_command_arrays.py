@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sinks of arrays bound by the command: what their files hold for the packages that read such files, and for `cat`."""
+"""Tests the sinks of arrays that the command binds: other packages and `cat` read their files."""
 
 import json
 
@@ -20,13 +20,13 @@ pytestmark = [
 
 
 def rows_of(path, *flags):
-    """The rows that `callout cat` prints."""
+    """Returns the rows that `callout cat` prints."""
     done = command.run_command("cat", path, *flags)
     assert (done.code, done.err) == (0, "")
     return [json.loads(line) for line in done.out.splitlines()]
 
 
-def test_the_command_writes_arrays_which_their_packages_and_cat_read(tmp_path):
+def test_packages_and_cat_read_arrays_written_by_the_command(tmp_path):
     @jax.jit
     def f(w):
         def step(i, w):

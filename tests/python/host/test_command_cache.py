@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout run --cache` and `--json`: compiled programs in a folder that processes share."""
+"""Tests `callout run --cache` and `--json`: compiled programs in a folder that processes share."""
 
 import json
 import subprocess
@@ -46,7 +46,7 @@ def _run(program, *flags):
 
 
 def _model(x):
-    """Has what models are made of: a loop, products, fused operations, linear algebra, a call and a tap."""
+    """Uses the parts of models: a loop, products, fused operations, linear algebra, a call and a tap."""
     h = jax.lax.fori_loop(0, 3, lambda _, h: jnp.tanh(h @ x) * 0.5, x)
     h = h @ jnp.linalg.inv(jnp.eye(len(x)) * 4 + h)
     h = callout.pure_callback("twice", jax.ShapeDtypeStruct(h.shape, h.dtype), h)
@@ -88,7 +88,7 @@ def test_a_program_is_compiled_once(program):
     assert second["callbacks"]["seen"]["calls"] == 3
 
 
-def test_without_a_cache_json_says_so(program):
+def test_json_reports_a_missing_cache(program):
     done = program.run(X, bind=["seen=null"], flags=["--json"])
     assert json.loads(done.out)["cache"] is None
 
@@ -149,7 +149,7 @@ def test_linalg_is_found_in_a_cache(tmp_path):
 
 
 def _plugin(folder, body):
-    """Is the CPU plugin, but for what it does when it compiles."""
+    """Builds a copy of the CPU plugin that runs `body` when it compiles."""
     real = Path(c_api.plugin_path())
     code, plugin = folder / "plugin.c", folder / "plugin.so"
     code.write_text(f"""
@@ -175,7 +175,7 @@ const PJRT_Api* GetPjrtApi(void) {{
 
 
 @pytest.mark.parametrize("first", ["", "signal.signal(signal.SIGCHLD, signal.SIG_IGN)"])
-def test_a_plugin_that_crashes_over_a_program_is_an_error_of_compile(program, tmp_path, first):
+def test_a_crash_of_the_plugin_is_an_error_of_compile(program, tmp_path, first):
     plugin = _plugin(tmp_path, "abort();")
     done = command.run_command("compile", program.path, "--cache", tmp_path / "cache", "--plugin", plugin, first=first)
     assert done.code == 2
@@ -191,10 +191,10 @@ def test_compile_ends_with_its_caller(program, tmp_path):
     while process.stderr.readline() != "in\n":
         assert process.poll() is None, "it compiles"
     process.kill()
-    process.communicate(timeout=100)  # until its child, too, has closed its output
+    process.communicate(timeout=100)  # returns after the child has closed its output, too
 
 
-def test_compile_fails_if_the_cache_does_not_have_the_program_then(program, tmp_path):
+def test_compile_fails_if_the_program_is_not_cached(program, tmp_path):
     limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
     flags = ["--cache", tmp_path / "cache", "--plugin", c_api.plugin_path()]
     done = command.run_command("compile", program.path, *flags, first=limit)

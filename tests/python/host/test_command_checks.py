@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks, and where NaN began, of exported programs in the command: without Python and without a binding."""
+"""Tests checks and locate_nans of exported programs in the command: without Python and without a binding."""
 
 import callout
 import command
@@ -40,7 +40,7 @@ def test_a_check_that_fails_ends_the_run_with_its_text(program):
     assert bad.results == []
 
 
-def test_a_check_that_warns_is_logged_and_the_run_goes_on(program):
+def test_a_check_that_warns_is_logged_and_the_run_continues(program):
     def count(x):
         return lax.fori_loop(0, 4, lambda i, x: callout.warn_if(x + 1, x > 1, "{value} in step {step}", step=i), x)
 
@@ -68,7 +68,7 @@ def test_where_nan_begins_is_logged_with_line_and_step(program):
     assert "# in the host`; log, forward; f32[2] at [1], step 2, device 0; inputs: f32[2] -4.0" in bad.err
 
 
-def test_where_nan_begins_ends_the_run_that_is_to_stop(program):
+def test_stop_ends_the_run_where_nan_begins(program):
     x = -np.ones((1, 2), np.float32)
     done = program(callout.locate_nans(logarithms, stop=True), x).run(x)
     assert done.code != 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that carry native code, in hosts that refuse it: the command and the C interface."""
+"""Tests programs with embedded native code in hosts that reject it: the command and the C interface."""
 
 import c_api
 import callout
@@ -36,7 +36,7 @@ def program(tmp_path, scale):
     return command.Program(tmp_path, scale, X)
 
 
-def test_run_loads_what_a_program_carries(program):
+def test_run_loads_embedded_code(program):
     done = program.run(X)
     assert (done.code, done.results[0].tolist()) == (0, [0, 2, 4, 6]), done.err
     assert LOADED in done.err
@@ -55,7 +55,7 @@ def test_run_can_refuse_it(program, by):
 
 
 @pytest.mark.parametrize("flags", [[], ["--no-compile"]])
-def test_info_tells_what_a_program_carries_and_does_not_load_it(program, flags):
+def test_info_lists_embedded_code_without_loading_it(program, flags):
     done = program.command("info", program.path, *flags)
     assert done.code == 0, done.err
     assert "(f32[4]) -> (f32[4]), which the program carries" in done.out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that JAX itself lowered, with its own callbacks, run by the command with functions of a library."""
+"""Tests programs that JAX itself lowered, with its own callbacks, run by the command with functions of a library."""
 
 import c_api
 import command
@@ -52,7 +52,7 @@ def test_callbacks_of_jax_run_without_python(twice, tmp_path, kind):
     plugin = ("--plugin", c_api.plugin_path())
     info = command.run_command("info", path, *plugin).out
     assert "  argument 0: f32[2]\n" in info
-    assert "  argument 1" not in info  # a token is none
+    assert "  argument 1" not in info  # a token is no argument
     assert "  JAX's callback 'jax:0' (f32[]) -> (f32[])\n" in info
     assert "  JAX's callback 'jax:1' (f32[2]) -> (f32[2])\n" in info
     assert "  JAX's callback 'jax:2' (f32[2], f32[])\n" in info

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout run` beside expected results, as a benchmark, and in a pipe."""
+"""Tests `callout run` with expected results, as a benchmark, and in a pipe."""
 
 import io
 import json
@@ -23,7 +23,7 @@ X, N = np.arange(6, dtype=np.float32).reshape(2, 3), np.int32(3)
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """A state and its step; "seen" takes a tap each time."""
+    """Exports a step of a state; the callback "seen" gets a tap in each run."""
 
     @jax.jit
     def step(x, n):
@@ -81,7 +81,7 @@ def test_runs_are_counted_timed_and_at_once(program, tmp_path):
     flags = ("--repeat", "20", "--warm-up", "5", "--concurrency", "4", "--json", "--expect", "f32[2,3]=0,2,4,6,8,10")
     done = _run(program, *ARGUMENTS, *flags, "--expect", "s32[]=4")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)  # what "seen" prints is not in it
+    told = json.loads(done.stdout)  # the report is separate from the output of "seen"
     assert done.stderr.count(b"seen: 3\n") == 25
     assert len(told["nanoseconds"]) == 20
     assert told["callbacks"]["seen"]["calls"] == 25
@@ -98,7 +98,7 @@ def test_runs_are_counted_timed_and_at_once(program, tmp_path):
     assert len(told["nanoseconds"]) > 1
     text = metrics.read_text()
     assert f'callout_callback_calls_total{{callback="seen"}} {len(told["nanoseconds"])}\n' in text
-    # The same families as in Python.
+    # The families are those of Python's metrics.
     jax.jit(lambda x: (callout.tap(lambda _: None, x), x)[1])(X)
     callout.barrier_wait()
     heads = {line for line in callout.stats().prometheus().splitlines() if line.startswith("#")}
@@ -141,7 +141,7 @@ def test_arrays_go_through_pipes(program):
         assert reason in done.stderr.decode()
 
 
-def test_plugins_are_told_options(program):
+def test_plugins_get_their_options(program):
     done = command.run_command("info", "--plugin", c_api.plugin_path(), "--plugin-option", "cpu_device_count=3")
     assert done.out.count("ordinal") == 3
     done = command.run_command("info", "--plugin", c_api.plugin_path(), "--plugin-option", "cpu_device_count=many")

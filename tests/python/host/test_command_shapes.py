@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for several shapes, run by the command."""
+"""Tests programs for several shapes, run by the command."""
 
 import callout
 import command
@@ -45,7 +45,7 @@ def test_the_arguments_choose_the_program(file, b):
     np.testing.assert_allclose(done.results[0], x - x.mean(axis=0), atol=1e-6)
 
 
-def test_another_shape_is_an_error_that_names_those_that_there_are(file):
+def test_another_shape_is_an_error_that_names_the_known_ones(file):
     done = _command("run", file, "--arg", "f32[4,2]=0", "--bind", "seen=null")
     assert done.code == 2
     assert "callout: the arguments fit none of the program's shapes: b=3: " in done.err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What exported taps carry with them, in the command: watches, steps, and which records are sent."""
+"""Tests the embedded settings of exported taps in the command: watches, steps, and the choice of records."""
 
 import json
 
@@ -49,7 +49,7 @@ def test_a_watch_that_stops_fails_the_run(program):
     assert done.results == []
 
 
-def test_every_goes_by_the_step(program, tmp_path):
+def test_every_uses_the_step(program, tmp_path):
     @jax.jit
     def f(first):
         def step(i, x):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.host.LoadedHostCallback`: Python functions for a host of the same process."""
+"""Tests `callout.host.LoadedHostCallback`: Python functions for a host of the same process."""
 
 import collections
 import gc
@@ -24,7 +24,7 @@ def host(tmp_path_factory):
 
 @pytest.fixture
 def take(host):
-    """Takes a callback's closure; what was taken is ended after the test."""
+    """Returns a function that takes a callback's closure; taken closures end after the test."""
     taken = []
 
     def take(callback):
@@ -38,8 +38,8 @@ def take(host):
 
 
 def collected(reference):
-    """True once nothing holds the object; what the host's threads let go of is dropped by pending calls."""
-    callout.options(len)  # any call of bytecode
+    """Returns true once the object is gone; pending calls drop references that the host's threads released."""
+    callout.options(len)  # any Python call runs the pending calls
     gc.collect()
     return reference() is None
 
@@ -87,7 +87,7 @@ def test_an_exception_fails_the_call_with_its_class_and_text(host, take):
     assert callout.last_error() is raised
 
 
-def test_a_result_that_does_not_fit_says_what_was_expected(host, take):
+def test_results_of_another_shape_are_rejected_with_the_expected_one(host, take):
     code, text, _ = host.run(take(LoadedHostCallback("short", lambda x: x[:1])), [1, 2])
     assert code == 3
     assert text == "its result does not fit: expected f32[2], got f32[1]"
@@ -104,7 +104,7 @@ def test_declared_results_are_checked_before_the_program_s(host, take):
     assert "ResultError: callback 'short': its result 0 does not fit: expected shape (2,), got (1,)" in text
 
 
-def test_what_is_no_function_is_refused():
+def test_invalid_functions_names_and_results_are_rejected():
     with pytest.raises(callout.RegistrationError, match="the name must be a string and not empty, got ''"):
         LoadedHostCallback("", len)
     with pytest.raises(callout.RegistrationError, match=r"results must be a tree of jax\.ShapeDtypeStruct, got 3"):
@@ -116,7 +116,7 @@ def test_what_is_no_function_is_refused():
 
 
 def make(name):
-    """A callback, and a weak reference to its function."""
+    """Returns a callback and a weak reference to its function."""
 
     def function(x):
         return x + 1
@@ -124,14 +124,14 @@ def make(name):
     return LoadedHostCallback(name, function), weakref.ref(function)
 
 
-def test_the_function_goes_with_the_callback():
+def test_the_function_dies_with_the_callback():
     callback, function = make("gone")
     assert function() is not None
     del callback
     assert collected(function)
 
 
-def test_a_capsule_that_nobody_took_keeps_and_ends_its_closure():
+def test_an_untaken_capsule_keeps_and_ends_its_closure():
     callback, function = make("capsule")
     capsule = callback.capsule()
     del callback

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""jax.numpy.linalg in programs that run without Python: the host gives their runtime LAPACK's handlers."""
+"""Tests jax.numpy.linalg in programs that run without Python: the host gives their runtime LAPACK's handlers."""
 
 import functools
 import re
@@ -40,7 +40,7 @@ def _positive(a):
 
 
 def _rebuilt(decompose, rebuild):
-    """What does not depend on the choice of signs and phases."""
+    """Composes a decomposition with a function of its factors that does not depend on signs and phases."""
     return lambda a: rebuild(*decompose(a))
 
 
@@ -110,7 +110,7 @@ PROGRAMS = {
     "least squares": lambda a: jnp.linalg.pinv(a),
     "gradient": jax.grad(lambda a: jnp.real(jnp.linalg.slogdet(_positive(a))[1]).sum()),
 }
-_NOT_COMPLEX = {"gradient"}  # of a real function of complex numbers: JAX asks for holomorphic ones
+_NOT_COMPLEX = {"gradient"}  # JAX differentiates complex functions only if they are holomorphic
 
 
 def _runs(dtype):
@@ -119,7 +119,7 @@ def _runs(dtype):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_all_of_linalg_is_what_jax_computes(tmp_path, dtype):
+def test_linalg_matches_jax(tmp_path, dtype):
     with jax.enable_x64(True):
         programs = _runs(dtype)
         a = _matrices(dtype, 3, 5, 5)
@@ -164,7 +164,7 @@ def test_without_a_lapack_the_program_does_not_compile(tmp_path, monkeypatch):
     assert "/no/such/liblapack.so" in done.err
 
 
-def test_a_function_that_nobody_has_registered_is_named(tmp_path):
+def test_an_unregistered_function_is_named(tmp_path):
     f = jax.jit(lambda x: jax.ffi.ffi_call("nobody_has_this", jax.ShapeDtypeStruct(x.shape, x.dtype))(x))
     x = np.zeros(3, np.float32)
     done = command.Program(tmp_path, f, x, allowed=["nobody_has_this"]).run(x)
@@ -173,7 +173,8 @@ def test_a_function_that_nobody_has_registered_is_named(tmp_path):
     assert "Plugin::RegisterHandler" in done.err
 
 
-# In plain C++, and of an older XLA FFI than this jaxlib's header: a plugin takes none that is newer than itself.
+# Doubles of handlers in plain C++, for an older XLA FFI than this jaxlib's header: a plugin rejects handlers that are
+# newer than itself.
 DOUBLES = """
 #include "xla/ffi/api/c_api.h"
 
@@ -196,7 +197,7 @@ extern "C" XLA_FFI_Error* Doubles(XLA_FFI_CallFrame* frame) {
 """
 
 
-def test_export_knows_what_the_host_has():
+def test_export_knows_the_hosts_targets():
     source = (Path(__file__).parents[3] / "src" / "host" / "lapack" / "custom_calls.cc").read_text()
     letters = {"REAL": "sd", "COMPLEX": "cz", "ALL": "sdcz"}
     has = re.findall(r'CALLOUT_LAPACK_(REAL|COMPLEX|ALL)\("(\w+)", \w+\)[,}]', source)
@@ -205,7 +206,7 @@ def test_export_knows_what_the_host_has():
     assert named == export._HOST_TARGETS
 
 
-def test_info_says_who_gives_custom_calls(tmp_path):
+def test_info_names_the_provider_of_custom_calls(tmp_path):
     a = _matrices("float32", 3, 3)
     doubles = jax.ffi.ffi_call("doubles", jax.ShapeDtypeStruct((3,), jnp.float32))
     program = command.Program(tmp_path, jax.jit(lambda a: doubles(jnp.linalg.eigvalsh(a))), a, allowed=["doubles"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send and receive ops of host callbacks, as calls."""
+"""Tests send and receive ops of host callbacks that become calls."""
 
 import callout
 import callout.host
@@ -134,7 +134,7 @@ def test_chains_may_lie_between_one_another():
 SENDS = program(send("%1", "%x", "%0", 1), send("%2", "%x", "%1", 2), send("%3", "%x", "%2", 3), recv("%4", "%3", 4))
 
 
-def test_names_say_where_a_callback_ends():
+def test_names_list_the_channels_of_a_callback():
     assert names_of(SENDS) == ("channels:1,2,3->4",)
     assert names_of(SENDS, names={"loss": ([1], [])}) == ("channels:2,3->4", "loss")
     assert names_of(SENDS, names={"a": ([2, 1], []), "b": ([3], [4])}) == ("a", "b")
@@ -188,12 +188,12 @@ def test_a_channel_of_two_ops_is_refused():
 
 
 @pytest.mark.parametrize("module", ["no program", b"ML\xefR\rStableHLO_v1.9.0\x00", b"ML\xefRnothing"])
-def test_what_is_no_program_is_refused(module):
+def test_invalid_programs_are_rejected(module):
     with pytest.raises(ValueError, match="no StableHLO program"):
         callout.host.rewrite_host_transfers(module)
 
 
-# What libraries that talk to hosts by channels do: one op that sends a scalar and receives one.
+# A primitive like those of libraries that talk to hosts by channels: one op sends a scalar and receives one.
 exchange = Primitive("callout_test_exchange")
 exchange.def_abstract_eval(lambda x, *, channel: x)
 
@@ -214,7 +214,7 @@ def loop(x):
     return lax.fori_loop(0, 5, lambda i, x: exchange.bind(x, channel=1) + i, x)
 
 
-def test_an_exported_program_calls_what_is_registered():
+def test_an_exported_program_calls_the_registered_function():
     exported = callout.export(jax.jit(loop))(F32)
     assert callout.exported_names(exported) == ("channels:1->2",)
     seen = []

@@ -15,7 +15,7 @@ def failing(value, transforms):
     raise KeyError(f"bad {value}")
 
 
-def test_a_failing_tap_disturbs_nothing_and_the_last_exception_wins(seen):
+def test_failing_taps_affect_no_others_and_the_last_wins(seen):
     def last(value, transforms):
         raise ValueError(f"last {value}")
 
@@ -100,7 +100,7 @@ def test_the_program_does_not_wait_for_its_taps():
         gate.wait()
 
     f = jax.jit(lambda x: hcb.id_tap(slow, x) + 1)
-    results = [jax.block_until_ready(f(float(i))) for i in range(100)]  # while the first tap runs
+    results = [jax.block_until_ready(f(float(i))) for i in range(100)]  # the first tap still runs
     assert entered.wait(60)
     gate.set()
     assert results == [i + 1 for i in range(100)]
@@ -134,7 +134,7 @@ def test_a_full_queue_makes_it_wait_and_loses_nothing(seen, settings):
     assert queue["capacity_bytes"] == 16_000_000
 
 
-def test_stopping_drains_ends_the_threads_and_the_next_tap_starts_them(seen):
+def test_stopping_drains_and_the_next_tap_restarts_threads(seen):
     f = jax.jit(lambda x: hcb.id_tap(seen.tap, x))
     f(1.0)
     hcb.stop_outfeed_receiver()

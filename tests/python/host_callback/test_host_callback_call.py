@@ -60,7 +60,7 @@ def test_without_results_it_runs_all_the_same(run, shape, result):
     assert ran == [3]
 
 
-def test_it_runs_though_nobody_uses_the_result():
+def test_a_call_with_an_unused_result_runs():
     ran = []
     f = jax.jit(lambda x: (hcb.call(lambda v: ran.append(1) or v, x, result_shape=x), 7)[1])
     assert f(1.0) == 7
@@ -96,7 +96,7 @@ def test_callbacks_with_options():
     assert issubclass(kinds[0], jax.Array)
 
 
-def test_a_callback_whose_text_cannot_be_had():
+def test_a_callback_whose_repr_raises():
     class Host:
         def __repr__(self):
             raise KeyError("no text")
@@ -231,7 +231,7 @@ def test_transformations_are_refused(transform, text):
         transform(f)(argument)
 
 
-def test_vmap_of_what_does_not_depend_on_it():
+def test_vmap_of_an_independent_call():
     ran = []
     f = lambda x: x + hcb.call(lambda v: ran.append(1) or v, 1.0, result_shape=1.0)  # noqa: E731
     assert jax.vmap(f)(jnp.arange(2.0)).tolist() == [1, 2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""host_callback over several devices: who is called, with what, and what comes back."""
+"""Tests host_callback over several devices: the function that is called, its arguments, and the results."""
 
 import callout
 import callout.host_callback as hcb
@@ -16,7 +16,7 @@ COUNTS = pytest.mark.parametrize("count", [1, 2, 4, 8])
 
 @pytest.fixture
 def seen():
-    """Records of (value, device)."""
+    """Returns records of (value, device)."""
 
     class Seen(list):
         def tap(self, value, transforms, *, device):
@@ -41,7 +41,7 @@ def sharded(mesh, size=8):
 
 
 def transformed(name, tap):
-    """A program of one operand that taps it, and the number of times that it does."""
+    """Returns a program of one operand that taps it, and the number of taps."""
 
     def grad(x):
         return jax.grad(lambda v: (tap(v) ** 2).sum())(x)
@@ -125,7 +125,7 @@ def test_pmap_calls_every_device(count):
 @pytest.mark.collectives
 @pytest.mark.parametrize("count", [2, 4, 8])
 @pytest.mark.parametrize("index", [0, 1])
-def test_jit_over_sharded_operands_calls_one_device_for_the_whole(count, index):
+def test_jit_over_sharded_operands_calls_one_device(count, index):
     got = []
 
     def host(x, *, device):
@@ -149,7 +149,7 @@ def test_jit_over_sharded_operands_calls_one_device_for_the_whole(count, index):
 
 @pytest.mark.native_only(platforms.SEVERAL)
 @pytest.mark.collectives
-def test_a_failing_call_over_several_devices_fails_once_and_the_next_works():
+def test_failing_calls_over_devices_fail_once_and_the_next_works():
     def host(x):
         if x[0] == 1:
             raise KeyError("one")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`id_print` in exported programs: its name says all that there is to know of it."""
+"""Tests `id_print` in exported programs: the name in the program describes it completely."""
 
 import re
 import sys
@@ -30,14 +30,14 @@ def names_in(text):
 
 
 def name_of(value, **kwargs):
-    """The one that an exported program has for a print of `value`."""
+    """Returns the name that an exported program has for a print of `value`."""
     (name,) = names_in(export(lambda v: (hcb.id_print(v, **kwargs), 0)[1], value).mlir_module())
     return name
 
 
 @pytest.fixture
 def output(capsys):
-    """What `print` has written since the last time."""
+    """Returns the text that `print` has written since the last call."""
 
     def take():
         hcb.barrier_wait()
@@ -105,7 +105,7 @@ def everything(x):
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, callout.threaded], ids=["ordered", "threaded"])
-def test_loops_branches_and_transformations_in_the_programs_order(output, wrap):
+def test_control_flow_and_transformations_keep_program_order(output, wrap):
     x = jnp.arange(1.0, 4.0)
     traced = jax.jit(wrap(everything))
     result = float(traced(x))
@@ -120,7 +120,7 @@ def test_loops_branches_and_transformations_in_the_programs_order(output, wrap):
         assert output() == expected
 
 
-def test_a_tangent_that_comes_back_is_transposed(output):
+def test_a_returned_tangent_is_transposed(output):
     @jax.custom_jvp
     def f(x):
         return x
@@ -193,14 +193,14 @@ class Point:
         (lambda x: hcb.id_print(x, what="\ud800"), "its keywords have text that is not Unicode"),
     ],
 )
-def test_what_text_cannot_say_is_refused_with_the_reason(make, reason):
+def test_prints_without_a_textual_form_are_rejected(make, reason):
     with pytest.raises(ValueError, match="id_print: an exported program carries a print as text") as caught:
         export(lambda x: (make(x), x)[1], F32)
     assert str(caught.value).endswith(f"and this one is more: {reason}")
 
 
 @pytest.mark.parametrize("options", [{"precision": 3}, {"edgeitems": 2}], ids=str)
-def test_print_options_other_than_numpys_own_are_refused_but_work_in_this_process(output, options):
+def test_exports_reject_custom_print_options(output, options):
     value = np.float32([1 / 3] * 8)
     with np.printoptions(**options):
         expected = np.array2string(value, threshold=7)

@@ -43,7 +43,7 @@ def test_inline_taps_run_in_the_callers_stack(seen, settings, capsys):
     assert seen == [1.0, [0, 1], 3.0]
 
 
-def test_an_inline_tap_comes_after_those_that_are_queued(seen, settings):
+def test_an_inline_tap_runs_after_queued_ones(seen, settings):
     f = jax.jit(lambda x: jax.lax.fori_loop(0, 200, lambda i, v: hcb.id_tap(seen.tap, v + 1), x))
     settings("host_callback_inline", True)
     f(0)
@@ -89,7 +89,7 @@ def test_messages_of_the_module(caplog):
     assert "in failing_here\n" in error[2]
 
 
-def test_without_debug_nothing_is_said(caplog):
+def test_without_debug_nothing_is_reported(caplog):
     hcb.id_tap(lambda value, transforms: None, 1.0)
     hcb.barrier_wait()
     assert caplog.records == []
@@ -108,7 +108,7 @@ def test_flavors_of_taps(seen, settings, flavor, run):
     assert run(lambda x: hcb.id_tap(tap, x, callback_flavor=flavor))(2.0) == 2
     assert run(lambda x: hcb.id_tap(tap, x, result=x + 1, callback_flavor=flavor))(3.0) == 4
     hcb.barrier_wait()
-    # A pure callback without results may be dropped.
+    # XLA may drop a pure callback without results.
     expected = [] if flavor is hcb.CallbackFlavor.PURE and run is jax.jit else [(2.0, ()), (3.0, ())]
     assert got == expected
 
@@ -137,7 +137,7 @@ def test_flavors_print(settings, capsys):
     assert capsys.readouterr().out == "what: w\n( 1. [ 1. ] )\n"
 
 
-def test_what_flavors_refuse(settings):
+def test_unsupported_arguments_of_flavors_are_rejected(settings):
     settings("host_callback_legacy", False)
     with pytest.raises(NotImplementedError, match="`tap_with_device` and `call_with_device`"):
         hcb.id_tap(print, 1.0, tap_with_device=True)

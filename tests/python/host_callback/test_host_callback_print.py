@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `id_print` writes, byte for byte, and under which transformations."""
+"""Tests the output of `id_print` byte for byte, and the transformations under which it prints."""
 
 import collections
 import dataclasses
@@ -82,14 +82,14 @@ class Point:
         return f"Point at {self.x}, {self.y}"
 
 
-def test_nodes_of_the_users_say_what_they_are(stream):
+def test_the_users_nodes_are_printed_with_their_repr(stream):
     assert printed(stream, (Point(jnp.float32(1), jnp.arange(2)), 3)) == "( Point at 1.0, [0 1] 3 )\n"
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass
 class Checked:
-    """Looks at its children when it is made."""
+    """A pytree whose constructor checks its children."""
 
     x: jax.Array
 
@@ -178,7 +178,7 @@ def test_numpy_print_options_of_the_caller(stream):
     assert printed(stream, value) == np.array2string(np.asarray(value)) + "\n"
 
 
-def test_statistics_say_who_made_the_text(stream):
+def test_counters_distinguish_native_and_numpy_texts(stream):
     before = callout.stats()["prints"]
     printed(stream, (jnp.ones(3), 1))
     printed(stream, jnp.bfloat16(1))
@@ -204,7 +204,7 @@ def test_equal_prints_are_one_program(stream):
 @pytest.mark.devices(4)
 def test_prints_of_several_threads_do_not_mix():
     class Slow:
-        """Lets others run inside each write."""
+        """A stream that lets other threads run inside each write."""
 
         def __init__(self):
             self.inside = threading.Lock()

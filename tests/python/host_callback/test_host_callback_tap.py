@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`id_tap`: what its function gets, what it returns, and where it may stand."""
+"""Tests `id_tap`: the arguments of its function, its result, and the places where it is allowed."""
 
 import functools
 
@@ -15,7 +15,7 @@ from jax.experimental.ode import odeint
 
 @pytest.fixture
 def seen():
-    """A list, and a tap function that appends (value, transforms) to it."""
+    """Returns a list with a tap function that appends (value, transforms) to it."""
 
     class Seen(list):
         def tap(self, value, transforms):
@@ -40,7 +40,7 @@ def test_it_is_the_identity(seen):
     assert seen.values() == [{"a": [0, 1, 2], "b": (2.5, None)}] * 2
 
 
-def test_the_function_gets_arrays_that_it_may_keep_and_empty_transforms(seen):
+def test_the_function_gets_owned_arrays_and_empty_transforms(seen):
     hcb.id_tap(seen.tap, (1.0, jnp.ones(2)))
     hcb.barrier_wait()
     (((scalar, array), transforms),) = seen
@@ -56,7 +56,7 @@ def test_the_result_is_not_sent(seen):
     assert seen.values() == [1.0, 1.0]
 
 
-def test_it_is_kept_though_nobody_uses_it(seen):
+def test_an_unused_tap_is_kept(seen):
     @jax.jit
     def f(x):
         hcb.id_tap(seen.tap, x)
@@ -67,7 +67,7 @@ def test_it_is_kept_though_nobody_uses_it(seen):
     assert seen.values() == [1.0, -1.0]
 
 
-def test_what_the_function_returns_is_ignored():
+def test_the_functions_result_is_ignored():
     assert hcb.id_tap(lambda value, transforms: "ignored", 1.0) == 1
     hcb.barrier_wait()
 
@@ -297,7 +297,7 @@ def test_threaded_programs(seen, kind):
     assert seen.values() == expected
 
 
-def test_threaded_calls_refuse_what_calls_refuse():
+def test_threaded_calls_reject_the_same_as_calls():
     def ask(x):
         return hcb.call(lambda v: v, x, result_shape=x)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `id_print` writes under transformations of JAX."""
+"""Tests the output of `id_print` under transformations of JAX."""
 
 import callout.host_callback as hcb
 import jax
@@ -51,7 +51,7 @@ def test_descriptors_of_vmap(stream):
     assert stream.take() == "transforms: [('batch', {'batch_dims': (1,)})] what: x\n" + untransposed
 
 
-def test_vmap_of_what_does_not_depend_on_it(stream):
+def test_vmap_of_an_independent_print(stream):
     jax.vmap(lambda x: x + hcb.id_print(7, output_stream=stream))(jnp.arange(3))
     assert stream.take() == "7\n"
 
@@ -94,7 +94,7 @@ def while_loop(x, stream):
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
-def test_vmap_of_a_while_loop_with_a_tap_in_its_condition(stream, wrap):
+def test_vmap_of_a_while_loop_with_a_tapping_condition(stream, wrap):
     out = wrap(jax.vmap(lambda x: while_loop(x, stream)))(jnp.arange(5))
     assert out.tolist() == [2, 2, 2, 3, 4]
     lines = [line for line in stream.take().splitlines() if not line.startswith("transforms")]

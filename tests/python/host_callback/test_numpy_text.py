@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core's text of arrays against NumPy's, byte for byte."""
+"""Compares the core's text of arrays with NumPy's, byte for byte."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def random_floats(rng, dtype, shape):
         values = values * 10.0 ** rng.integers(-6, 10)
     elif kind == 3:  # wide ranges
         values = values * 10.0 ** rng.integers(-30, 30, shape)
-    elif kind == 4:  # what is no number
+    elif kind == 4:  # NaN, infinities and zeros
         values = np.where(rng.random(shape) < 0.3, rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], shape), values)
     else:  # neighbours of powers of ten and two
         base = rng.choice([1e8, 1e-4, 1e6, 2.0**26, 1000.0, 1e16, 0.5], shape)
@@ -102,5 +102,5 @@ def test_long_axes_are_cut(shape):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "complex64", "complex128"])
-def test_what_is_left_to_numpy(dtype):
+def test_dtypes_that_numpy_formats(dtype):
     assert native(np.ones(3, dtype)) is None

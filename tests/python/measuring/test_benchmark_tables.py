@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/benchmarks.md and README.md are those of the stored results."""
+"""Tests that the tables on pages with figures match the stored results."""
 
 import importlib.util
 import json

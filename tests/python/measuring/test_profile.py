@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.profile: what is seen of calls, taps and deliveries, and the timeline."""
+"""Tests callout.profile: its events of calls, taps and deliveries, and the timeline."""
 
 import collections
 import shutil
@@ -21,7 +21,7 @@ from profiled import F32, counts, double, loop, named
 
 @pytest.fixture
 def blocked():
-    """A tap function that waits until it is let go."""
+    """Makes a tap function that waits until the test releases it."""
 
     class Blocked:
         def __init__(self):
@@ -37,7 +37,7 @@ def blocked():
     callout.barrier_wait()
 
 
-def test_calls_are_seen_with_what_is_inside_them():
+def test_calls_have_events_of_their_parts():
     with callout.profile() as profile:
         loop(lambda x: callout.pure_callback(named(double, "double"), F32, x) / 2, 10)
     seen = counts(profile)
@@ -134,7 +134,7 @@ def test_failed_calls_and_deliveries_are_marked():
 
 @pytest.mark.cpu_only("records of a GPU wait for room with the thread that puts them into the queue")
 def test_drops_and_waits_for_room_are_seen(small_queue, blocked):
-    big = jnp.zeros(2_000_000, jnp.float32)  # two of them do not fit
+    big = jnp.zeros(2_000_000, jnp.float32)  # two of these do not fit into the queue
     drops = jax.jit(lambda x: callout.tap(named(blocked.tap, "drops"), x, on_full="drop_newest"))
     waits = jax.jit(lambda x: callout.tap(named(blocked.tap, "waits"), x))
 
@@ -176,7 +176,7 @@ def test_several_devices_have_a_row_each(received):
     assert sorted(taps["row"]) == ["device 0", "device 1"]
 
 
-def test_the_timeline_is_what_viewers_want(tmp_path, received):
+def test_the_timeline_is_valid_for_viewers(tmp_path, received):
     tap = named(received.tap, 'tap "ü" \\')
     path = tmp_path / "trace.json"
     with callout.profile(path) as profile:
@@ -212,7 +212,7 @@ def test_threads_that_overlap_do_not_cross_in_a_row(tmp_path):
     assert counts(profile)["call", "threads"] == 200
 
 
-def test_what_does_not_fit_is_counted():
+def test_events_that_do_not_fit_are_counted():
     with callout.profile(max_events=10) as profile:
         loop(lambda x: callout.pure_callback(named(double, "double"), F32, x) / 2, 20)
     assert len(profile.events) <= 10
@@ -237,7 +237,7 @@ def test_the_summary_has_numbers_and_a_table(received):
     lines = str(profile.summary()).splitlines()
     assert lines[0].split()[:3] == ["callback", "calls", "records"]
     assert len({len(line) for line in lines if line.rstrip() == line}) == 1, "columns are aligned"
-    assert profile.summary()._repr_html_() == f"<pre>{profile.summary()}</pre>"  # what a notebook shows
+    assert profile.summary()._repr_html_() == f"<pre>{profile.summary()}</pre>"  # a notebook shows this
 
 
 def test_skips_are_those_of_the_profile():
@@ -295,14 +295,14 @@ def test_bad_arguments_are_refused():
 
 
 class FixedError(Exception):
-    """Lets nothing be added."""
+    """An exception that does not allow notes."""
 
     def __setattr__(self, name, value):
         raise RuntimeError("nothing can be set")
 
 
 @pytest.mark.parametrize("kind", [KeyError, FixedError])
-def test_a_timeline_that_cannot_be_written_does_not_take_an_errors_place(tmp_path, kind):
+def test_an_unwritable_timeline_does_not_hide_an_error(tmp_path, kind):
     error, folder = kind("the user's"), tmp_path / "folder"
     folder.mkdir()
 
@@ -319,7 +319,7 @@ def test_a_timeline_that_cannot_be_written_does_not_take_an_errors_place(tmp_pat
         assert "the timeline was not written" in error.__notes__[0]
 
 
-def test_a_profile_makes_the_folder_of_its_file_and_says_what_it_is(tmp_path, monkeypatch):
+def test_a_profile_creates_its_folder_and_has_a_repr(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     with callout.profile("~/of/runs/trace.json") as profile:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.profile beside JAX's own profiler: one time axis, and annotations."""
+"""Tests callout.profile beside JAX's own profiler: one time axis, and annotations."""
 
 import callout
 import jax
@@ -13,14 +13,14 @@ def jax_spans(events, name):
 
 
 def check_alignment(events, label):
-    """JAX's annotation of each call of a function lies in our span of it."""
+    """Checks that JAX's annotation of each call lies in our span of the call."""
     ours = [event for event in events if event.get("cat") == "function" and event["name"] == label]
     theirs = jax_spans(events, label)
     assert len(ours) == len(theirs) > 0
     for own, other in zip(
         sorted(ours, key=lambda event: event["ts"]), sorted(theirs, key=lambda event: event["ts"]), strict=True
     ):
-        slack = 20  # microseconds: the distance of two clocks is known to one or two
+        slack = 20  # microseconds: the offset between the two clocks is known to one or two
         assert own["ts"] - slack <= other["ts"]
         assert other["ts"] + other["dur"] <= own["ts"] + own["dur"] + slack
 
@@ -80,7 +80,7 @@ def test_annotations_are_made_when_asked_for_or_captured(tmp_path, annotate, mon
     assert made == []
 
 
-def test_an_exception_comes_out_of_an_annotated_function():
+def test_an_exception_leaves_an_annotated_function():
     def bad(x):
         raise LookupError("as it is")
 

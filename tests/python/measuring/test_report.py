@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.stats().report(): each rule with numbers that it is for and numbers that it is not for, and real programs."""
+"""Tests callout.stats().report(): each rule with numbers that match and numbers that do not, and real programs."""
 
 import dataclasses
 import html
@@ -20,7 +20,7 @@ from switching import switching_after
 F32 = jax.ShapeDtypeStruct((), "float32")
 MS = 1e-3
 QUEUE = QueueFacts("python", 0, blocked=0, high_water_bytes=0, capacity_bytes=256_000_000)
-# A callback of a profile, of which no rule has to say anything.
+# A callback that matches no rule.
 CALL = CallbackFacts(
     label="f",
     count=100,
@@ -42,7 +42,7 @@ TAP = dataclasses.replace(CALL, calls=0, records=100, device_wait=0.1 * MS, gil_
 
 
 def findings(*callbacks, queues=(QUEUE,), devices=1, seconds=1.0, delivery_gil=0.0):
-    """{rule: finding} of a report."""
+    """Returns {rule: finding} of a report."""
     report = make_report(Facts(callbacks, tuple(queues), devices, seconds, delivery_gil))
     found = {finding.rule: finding for finding in report.findings}
     assert len(found) == len(report.findings), "one finding a rule in these programs"
@@ -56,7 +56,7 @@ def test_there_is_a_case_here_for_every_rule():
     assert names == {name for name, *_ in CASES}
 
 
-# (rule, the numbers that it is for, the same but for what matters, a part of its text, a part of its advice)
+# (rule, facts that match, similar facts that do not match, a part of the finding's text, a part of its advice)
 CASES = [
     (
         "errors",
@@ -186,7 +186,7 @@ def test_several_devices_are_needed_for_shards():
     assert "sharding" not in " ".join(finding.advice)
 
 
-def test_nothing_stands_out_where_nothing_does():
+def test_an_unremarkable_profile_has_no_findings():
     assert findings(CALL) == {}
     text = str(make_report(Facts((CALL,), (QUEUE,), 1, 1.0)))
     assert text.endswith("Nothing stands out.")
@@ -216,7 +216,7 @@ def test_the_counters_alone_make_a_report():
     assert "'slow' has " in text
     assert text.index("slow  ") < text.index("quick  "), "those with the most time first"
     assert repr(report) == text
-    assert report._repr_html_() == f"<pre>{html.escape(text)}</pre>"  # what a notebook shows
+    assert report._repr_html_() == f"<pre>{html.escape(text)}</pre>"  # a notebook shows this
 
 
 def test_a_slow_python_function_is_found():
@@ -233,7 +233,7 @@ def test_a_slow_python_function_is_found():
             f(1.0).block_until_ready()
     found = {finding.rule: finding for finding in profile.report().findings}
     assert found["slow_function"].label == "slow"
-    if not platforms.BY_FALLBACK:  # there it could not be otherwise
+    if not platforms.BY_FALLBACK:  # JAX's callbacks are always synchronous on a CPU
         assert found["synchronous"].label == "slow"
 
 
@@ -250,7 +250,7 @@ has_gil = pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), 
 
 
 def started_before_it_calls(program, called):
-    """The result of a run that has not called Python yet: on a loaded machine a run may be through before this thread is."""
+    """Returns the result of a run that has not called Python yet; repeats the run if it has, as on a loaded machine."""
     while True:
         called.clear()
         result = program()
@@ -276,9 +276,9 @@ def test_waiting_for_the_interpreter_is_found():
     late(square)
     f(jnp.float32(1)).block_until_ready()
     with callout.profile() as profile:
-        # Its input is not ready: it runs on a thread of XLA's.
+        # The input is not ready, so the program runs on a thread of XLA's.
         result = started_before_it_calls(lambda: f(late(square)), called)
-        while len(called) < 20:  # and Python is busy here
+        while len(called) < 20:  # keeps the GIL busy
             pass
         result.block_until_ready()
     found = {finding.rule: finding for finding in profile.report().findings}
@@ -287,7 +287,7 @@ def test_waiting_for_the_interpreter_is_found():
 
 @pytest.fixture
 def long_turns():
-    """A Python thread that waits for the lock asks for it after half a second."""
+    """Lets a thread that waits for the GIL ask for it only after half a second."""
     with switching_after(0.5):
         yield
 
@@ -303,15 +303,15 @@ def test_deliveries_that_wait_for_the_interpreter_are_found(received, long_turns
     f(late(square)).block_until_ready()
     callout.barrier_wait()
     with callout.profile() as profile:
-        # Its input is not ready: the tap comes when Python is busy here.
+        # The input is not ready, so the tap comes while this thread is busy.
         started_before_it_calls(lambda: f(late(square)), received)
-        while not received:  # holds the lock until it is asked to drop it
+        while not received:  # holds the GIL until another thread asks for it
             pass
     found = {finding.rule: finding for finding in profile.report().findings}
     assert "delivery_gil" in found
 
 
-def test_an_eager_call_is_not_told_to_be_asynchronous():
+def test_an_eager_call_gets_no_advice_to_be_asynchronous():
     pause = threading.Event()
     with callout.profile() as profile:
         for _ in range(5):

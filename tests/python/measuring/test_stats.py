@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.stats() as a table and for Prometheus, read back by Prometheus' own parser."""
+"""Tests callout.stats() as a table and for Prometheus, parsed by Prometheus' own parser."""
 
 import callout
 import jax
@@ -15,7 +15,7 @@ AWKWARD = 'a "quoted"\\ name\nof two lines, ünïcode'
 
 @pytest.fixture
 def used(received):
-    """Statistics of a call and a tap, and nothing else."""
+    """Returns statistics of one call and one tap."""
     _ext.reset_statistics()
     double = callout.options(lambda x: np.float32(2 * x), name=AWKWARD)
     seen = callout.options(received.tap, name="seen")
@@ -28,7 +28,7 @@ def used(received):
 
 
 def samples(text):
-    """{(name, labels): value} of an exposition, and {family: type}."""
+    """Returns {(name, labels): value} of an exposition, and {family: type}."""
     parser = pytest.importorskip("prometheus_client.parser")
     families = list(parser.text_string_to_metric_families(text))
     values = {
@@ -99,7 +99,7 @@ def test_the_table_is_aligned_and_has_every_callback(used):
     assert "live:" in text
 
 
-def test_the_table_of_nothing_says_so():
+def test_an_empty_table_says_so():
     assert "No callback has run." in str(callout._measuring.stats.Stats(callbacks={}, queues=[], live={}, prints={}))
 
 
@@ -143,7 +143,7 @@ def test_a_reset_begins_anew_and_a_notebook_shows_a_table():
     assert callout.stats()["callbacks"][label]["calls"] == 1
 
 
-def test_the_table_has_what_watches_have_seen(caplog):
+def test_the_table_has_the_findings_of_watches(caplog):
     f = jax.jit(lambda x: callout.watch({"a": x}, "loss <table>"))
     for x in ([1.0, jnp.inf], [jnp.nan, 1.0], [1.0, 1.0]):
         f(jnp.array(x))

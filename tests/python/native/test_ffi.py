@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.ffi: foreign handlers as jax.ffi calls them, and what goes beyond it."""
+"""Tests callout.ffi: foreign handlers as jax.ffi calls them, and its additions."""
 
 import pickle
 import struct
@@ -45,7 +45,7 @@ def test_attributes_of_every_kind():
     assert float(total) == 6
 
 
-def test_results_come_as_they_were_declared():
+def test_results_have_the_declared_structure():
     rest = {"mode": "plain", "weights": np.zeros(0, np.int32), "options": {"scale": np.float32(1)}, "negate": False}
     assert isinstance(ffi.ffi_call("test.moments", [SCALAR, SCALAR])(jnp.ones(2), **rest), list)
     assert isinstance(ffi.ffi_call("test.moments", (SCALAR, SCALAR))(jnp.ones(2), **rest), tuple)
@@ -57,7 +57,7 @@ def test_rules_of_lowering_are_jaxs():
         assert getattr(ffi, name) is getattr(jax.ffi, name)
 
 
-def test_values_that_are_equal_but_of_other_types_are_other_attributes():
+def test_equal_values_of_other_types_are_other_attributes():
     values = [1, True, 1.0, np.int32(1), np.int64(1), np.array(1), "1", {"a": 1}, {"a": True}]
     frozen = [freeze("here", {"v": value}) for value in values]
     assert len(set(frozen)) == len(values)
@@ -79,7 +79,7 @@ def test_values_that_are_equal_but_of_other_types_are_other_attributes():
     ],
     ids=["numbers", "complex", "tuples", "tuples of NumPy's", "NaN", "dtypes"],
 )
-def test_attributes_are_one_if_nobody_can_tell_them_apart(values):
+def test_indistinguishable_attributes_are_equal(values):
     assert len({freeze("here", {"v": value}) for value in values}) == len(values)
     assert len({freeze("here", {"v": {"w": value}}) for value in values}) == len(values)
     for value in values:
@@ -167,7 +167,7 @@ def test_older_custom_calls():
         ffi.ffi_call("test.legacy_twice", SCALAR, custom_call_api_version=1)(3.0, a=1)
 
 
-def test_errors_of_a_handler_come_through():
+def test_errors_of_a_handler_are_raised():
     with pytest.raises(Exception, match="a must not be zero"):
         affine(jnp.ones(3), a=0).block_until_ready()
     with pytest.raises(Exception, match="unheard_of"):
@@ -291,7 +291,7 @@ def test_targets_of_jaxlib():
     np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(np.asarray(a)), rtol=1e-6)
 
 
-def test_an_array_attribute_is_what_it_was_when_it_was_traced():
+def test_an_array_attribute_keeps_its_traced_value():
     weights = np.array([1, 1, 1], np.int32)
     traced = jax.jit(lambda x: moments(x, mode="weighted", weights=weights, options={"scale": np.float32(1)})).trace(
         jnp.ones(3)
@@ -346,7 +346,7 @@ def test_prng_keys_are_updated_in_place():
 
 
 def test_other_results_of_calls_are_no_keys():
-    """As with JAX's: a callback gets the integers, and returns what `jax.random.wrap_key_data` makes keys of."""
+    """A callback gets integers, and `jax.random.wrap_key_data` makes keys of its result, as with JAX's callbacks."""
     key = jax.random.key(7)
     with pytest.raises(TypeError, match="a callback cannot return arrays of dtype key<fry>"):
         callout.pure_callback(lambda k: k, key, key)
@@ -357,7 +357,7 @@ def test_the_type_of_tokens_is_public():
 
 
 def test_ids_of_types_are_registered_with_the_type():
-    with pytest.raises(ValueError, match="not supported after jaxlib version"):  # of every JAX that callout runs with
+    with pytest.raises(ValueError, match="not supported after jaxlib version"):  # with every supported JAX
         jax.ffi.register_ffi_type_id("mine", None)
     with pytest.raises(ValueError, match="takes the id of type 'mine' alone"):
         ffi.register_ffi_type_id("mine", None)

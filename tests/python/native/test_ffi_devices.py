@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.ffi in a jit over several devices."""
+"""Tests callout.ffi in a jit over several devices."""
 
 import logging
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments and results of callout.ffi: pytrees, results as a function of the arguments or from the signature."""
+"""Tests arguments and results of callout.ffi: pytrees, results as a function of the arguments or from the signature."""
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ def test_results_are_a_function_of_the_arguments(run):
 
 
 @pytest.mark.parametrize("run", [lambda f: f, jax.jit], ids=["eager", "jit"])
-def test_results_are_what_a_signature_says(run):
+def test_results_follow_the_signature(run):
     sums = ffi.ffi_call("test.row_sums")
     assert run(sums)(jnp.ones((2, 3))).tolist() == [3, 3]
     total, largest = run(lambda x: ffi.ffi_call("test.moments", vmap_method="sequential")(x, **REST))(jnp.arange(3.0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs do with native functions: batches in parallel, results in place, code that they carry, names."""
+"""Tests native functions in programs: parallel batches, results in place, embedded code, names."""
 
 import hashlib
 import subprocess
@@ -168,7 +168,7 @@ def test_a_library_that_was_built_elsewhere(tmp_path):
     out = callout.pure_callback("mine.decay", jax.ShapeDtypeStruct((3,), jnp.float32), jnp.ones(3), jnp.float32(0.5))
     assert out.tolist() == [1, 1.5, 1.75]
     callout.unregister("mine.decay")
-    # Replaced, as a linker does: writing into the file that is mapped here would end this process.
+    # Replaces the file, as a linker does: writing into the mapped file would crash this process.
     (tmp_path / "newer.so").write_bytes((tmp_path / "libmine.so").read_bytes() + b"changed")
     (tmp_path / "newer.so").replace(tmp_path / "libmine.so")
     with pytest.raises(callout.RegistrationError, match="has changed since this process loaded it"):

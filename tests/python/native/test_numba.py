@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.numba: Numba functions in JAX programs; types, transformations, what is refused, and why."""
+"""Tests callout.numba: Numba functions in JAX programs, with types, transformations, and rejected functions."""
 
 import concurrent.futures
 import gc
@@ -92,7 +92,7 @@ def test_several_arguments_and_results_as_pytrees():
     assert (float(result["a"]), result["b"].tolist()) == (4, [0, 1, 4])
 
 
-def test_constants_are_numbers_at_run_time_or_part_of_the_code():
+def test_constants_are_arguments_or_part_of_the_code():
     kernel = numba_kernel(affine, same)
     x = jnp.arange(3.0)
     assert kernel(x).tolist() == [0, 1, 2]
@@ -179,7 +179,7 @@ def test_derivative_rules():
         jax.grad(lambda v: call(v, a).sum())(x)
 
 
-def test_what_a_kernel_raises_has_its_class_and_message():
+def test_errors_of_a_kernel_keep_class_and_message():
     @numba.njit
     def checks(x, out):
         if x[()] < 0:
@@ -222,7 +222,7 @@ def test_several_devices():
     assert jax.jit(sharded)(x).tolist() == [1, 2, 1, 2]
 
 
-def test_a_kernel_dies_with_what_uses_it():
+def test_a_kernel_dies_with_its_program():
     def use():
         kernel = numba_kernel(numba.njit(lambda x, out: None), same)
         jax.jit(kernel)(jnp.ones(2)).block_until_ready()

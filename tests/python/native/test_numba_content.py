@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The digest of a Numba kernel: the same for the same code, another after every change of what it computes."""
+"""Tests the digest of a Numba kernel: equal for equal code, different after every change of its computation."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What callout.numba takes for a kernel, and what it refuses with the reason."""
+"""Tests the kernels that callout.numba accepts, and those that it rejects with a reason."""
 
 import enum
 
@@ -142,7 +142,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("use", "message"), REFUSED, ids=range(len(REFUSED)))
-def test_what_is_refused(use, message):
+def test_invalid_kernels_are_rejected(use, message):
     with pytest.raises(TypeError, match=message):
         use()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/migrating.md says is the same as, or different from, JAX's own callbacks; and JAX's check for leaked tracers."""
+"""Tests the equalities and differences to JAX's own callbacks in docs/migrating.md, and JAX's check for leaked tracers."""
 
 import functools
 import logging
@@ -25,14 +25,14 @@ DEBUG = (jax.debug.callback, callout.debug_callback)
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """JAX logs the callbacks that fail."""
+    """Silences JAX's log of failing callbacks."""
     logging.disable(logging.ERROR)
     yield
     logging.disable(logging.NOTSET)
 
 
 def outcome(run):
-    """The result as a list, or the exception's first class that both can have."""
+    """Returns the result as a list, or the name of the exception's first public class."""
     try:
         return np.asarray(run()).tolist()
     except Exception as error:  # noqa: BLE001
@@ -136,7 +136,7 @@ def test_results_of_calls_over_devices_are_on_all_of_them():
         return [shard.data.tolist() for shard in y.addressable_shards]
 
     assert shards(callout.pure_callback) == [[1, 2, 3, 4]] * 2
-    assert shards(jax.pure_callback)[0] == [1, 2, 3, 4]  # the other one is not filled
+    assert shards(jax.pure_callback)[0] == [1, 2, 3, 4]  # the other shard is not filled
 
 
 def test_rooflines_count_no_operations_of_a_callback():
@@ -151,7 +151,7 @@ def test_rooflines_count_no_operations_of_a_callback():
 
 
 def told(*_):
-    """What programs below call: it keeps nothing."""
+    """Receives the callbacks of the programs below, and keeps nothing."""
 
 
 def given(v, *_):
@@ -159,7 +159,7 @@ def given(v, *_):
 
 
 def in_loops(f):
-    """`f` in the loops, branches and lanes that Callout writes anew."""
+    """Applies `f` in the loops, branches and lanes that Callout rewrites."""
 
     def step(c, x):
         return f(c + x), jax.vmap(lambda lane: jax.lax.cond(lane > 1, f, lambda lane: lane, lane))(jnp.stack([x, c]))
@@ -229,7 +229,7 @@ AROUND = {
 def test_no_tracer_outlives_its_trace(entry, around):
     xs = jnp.arange(3.0)
     if around is AROUND["gradient"] and entry in (ENTRIES["pure_callback"], ENTRIES["io_callback"]):
-        return  # they have none
+        return  # JAX's callbacks have none
     with jax.check_tracer_leaks():
         jax.block_until_ready(jax.jit(around(entry))(xs))
     callout.barrier_wait()

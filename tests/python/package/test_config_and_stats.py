@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings, statistics, logging, doctor, types."""
+"""Tests settings, statistics, logging, doctor and types."""
 
 import copy
 import logging
@@ -30,7 +30,7 @@ def settings_as_before():
         callout.config.update(name, value)
 
 
-def test_every_setting_has_a_default_and_a_line_in_the_table():
+def test_every_setting_has_a_default_and_is_documented():
     table = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
     for name in config.SETTINGS:
         assert f"`{name}`" in table
@@ -74,7 +74,7 @@ def test_settings_cannot_be_deleted():
     assert callout.config.args == "numpy"
 
 
-def test_copies_and_pickles_of_the_settings_are_those_of_the_process():
+def test_copies_and_pickles_of_settings_are_the_process_settings():
     assert copy.copy(callout.config) is copy.deepcopy([callout.config])[0] is callout.config
     assert pickle.loads(pickle.dumps(callout.config)) is callout.config
     assert b"queue_bytes" not in pickle.dumps(callout.config)
@@ -169,7 +169,7 @@ def test_queue_high_water_mark():
 
 
 @pytest.mark.parametrize("x64", ["0", "1"])
-def test_doctor_says_what_works(x64):
+def test_doctor_reports_working_features(x64):
     done = run_doctor(JAX_ENABLE_X64=x64)
     assert done.returncode == 0, done.stdout + done.stderr
     for text in ("callout", "jax", "jaxlib", "numpy", "Python", "cpu", "pure_callback", "tap", "ok"):
@@ -186,7 +186,7 @@ def test_doctor_reports_where_no_backend_starts():
     assert rows["jax"].split()[1] == jax.__version__
 
 
-def test_the_stubs_are_what_the_extension_has(tmp_path):
+def test_the_stubs_match_the_extension(tmp_path):
     generated = subprocess.run(
         [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "callout._ext", "-o", str(tmp_path / "_ext.pyi")],
         capture_output=True,
@@ -213,7 +213,7 @@ def test_a_jax_without_a_handler_to_lend_is_noticed(monkeypatch):
     assert len(clients.MISSING) == 1
 
 
-def test_the_package_says_that_it_is_typed():
+def test_the_package_is_marked_as_typed():
     assert Path(callout.__file__).with_name("py.typed").exists()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of the documentation's examples finds what is broken in them, and says on which page and line."""
+"""Tests that the check of the documentation's examples finds errors, with page and line."""
 
 import importlib
 import shutil
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def problems(monkeypatch, tmp_path):
-    """What a check says of a page with one block."""
+    """Returns a function that checks a page with one block and returns the problems."""
     monkeypatch.syspath_prepend(ROOT / "scripts")
 
     def check(language, code, mark=""):
@@ -43,7 +43,7 @@ def test_python_that_fails_is_found(problems, capfd):
     assert 'File "page.md", line 5' in capfd.readouterr().err
 
 
-def test_what_cannot_run_here_must_compile_and_name_what_exists(problems, capsys):
+def test_blocks_that_cannot_run_must_compile_and_use_existing_names(problems, capsys):
     assert problems("python", "callout.cuda.load_inline(source)", "needs a GPU") == ""
     assert "page.md:5: not run: needs a GPU" in capsys.readouterr().out
     assert problems("python", "callout.cuda.load_inline(", "needs a GPU") == "page.md:5: '(' was never closed"
@@ -53,7 +53,7 @@ def test_what_cannot_run_here_must_compile_and_name_what_exists(problems, capsys
     assert problems("python", "1", "not in the mood") == "page.md:5: unknown mark of a Python block: not in the mood"
 
 
-def test_a_package_that_is_there_makes_the_block_run(problems):
+def test_a_block_runs_if_its_package_is_installed(problems):
     assert problems("python", "raise SystemExit(3)", "needs the package jax") == "page.md: exit code 3"
     assert problems("python", "raise SystemExit(3)", "needs the package no_such") == ""
 
@@ -108,7 +108,7 @@ def test_rust_that_differs_from_its_example_is_found(problems):
     assert "expected the mark" in problems("rust", code)
 
 
-def test_a_docstring_example_has_a_process_of_its_own_and_is_named_when_it_fails(tmp_path):
+def test_failing_docstring_examples_are_named_and_isolated(tmp_path):
     driver = tmp_path / "driver.py"
     driver.write_text(f"""
 import sys

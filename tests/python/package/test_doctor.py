@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `python -m callout.doctor` says of CUDA, with and without a driver and a compiler."""
+"""Tests what `python -m callout.doctor` prints about CUDA, with and without a driver and a compiler."""
 
 import os
 import sys
@@ -52,7 +52,7 @@ def test_the_wheel_is_named():
         ),
     ],
 )
-def test_the_wheel_is_told_by_its_tags(monkeypatch, told, line):
+def test_the_wheel_is_known_by_its_tags(monkeypatch, told, line):
     class Installed:
         def read_text(self, name):
             return told if name == "WHEEL" else None
@@ -65,7 +65,7 @@ def cuda_line(driver: str, **environment: str) -> str:
     return line_of("CUDA", CALLOUT_CUDA_DRIVER=driver, **environment)
 
 
-def test_no_driver_is_no_failure_and_says_what_was_tried():
+def test_a_missing_driver_is_reported_and_is_no_failure():
     line = cuda_line("/no/such/libcuda.so.1")
     assert line.startswith("there is no CUDA driver: cannot load shared library '/no/such/libcuda.so.1': ")
 
@@ -79,7 +79,7 @@ def test_the_devices_of_a_driver_are_listed():
 
 
 @pytest.mark.software_gpu
-def test_a_driver_without_devices_says_why():
+def test_a_driver_without_devices_is_reported_with_a_reason():
     line = cuda_line(DOUBLE, CALLOUT_SOFTWARE_GPU_DEVICES="0")
     assert line == (
         f"driver 13.0 ({DOUBLE}), no devices: "
@@ -88,7 +88,7 @@ def test_a_driver_without_devices_says_why():
 
 
 @pytest.mark.software_gpu
-def test_a_driver_that_is_too_old_says_which_it_is():
+def test_an_old_driver_is_reported_with_its_version():
     line = cuda_line(DOUBLE, CALLOUT_SOFTWARE_GPU_VERSION="11080")
     assert line == f"CUDA driver '{DOUBLE}' is too old: expected CUDA 12.0 or newer, got 11.8"
 
@@ -112,7 +112,7 @@ def test_the_compiler_is_named_and_none_is_no_failure():
         ("NEWEST_TESTED_PYTHON", (3, 10), "to 3.10; this is 3."),
     ],
 )
-def test_what_is_newer_than_what_was_tested_is_told(monkeypatch, newest, version, told):
+def test_untested_newer_versions_warn(monkeypatch, newest, version, told):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _jax_compat.warn_if_untested()

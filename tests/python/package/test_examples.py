@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The small examples run as they stand; they check themselves. The large one is `make demo`."""
+"""Runs the small examples, which check themselves. `make demo` runs the large one."""
 
 import importlib
 import shutil

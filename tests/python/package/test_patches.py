@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How functions of JAX's are replaced. tests/process/test_patched_jax.py has what users see."""
+"""Tests the replacement of JAX's functions. tests/process/test_patched_jax.py tests the effects for users."""
 
 import copy
 import importlib
@@ -20,7 +20,7 @@ def frames(error):
 
 
 def original(*args, **kwargs):
-    """What it does."""
+    """The docstring that a patched function keeps."""
     if args[-1:] == ("fail",):
         raise KeyError("original")
     return args, kwargs
@@ -28,7 +28,7 @@ def original(*args, **kwargs):
 
 @pytest.fixture
 def theirs():
-    """A class of somebody's, whose method is a place, and the method."""
+    """Makes a class of another library, whose method is to be patched."""
 
     class Base:
         def inherited(self):
@@ -43,7 +43,7 @@ def theirs():
 
 @pytest.fixture
 def patch(monkeypatch):
-    """Makes a patch of places that are given to it, for this test."""
+    """Returns a function that makes a patch of the given places, for this test."""
 
     def make(*places, **more):
         name = f"test {len(patches.TABLE)}"
@@ -67,7 +67,7 @@ def test_a_hook_without_parts_is_the_original():
         _ext.Hook(1)
 
 
-def test_the_answer_of_before_is_the_result_unless_it_is_not_implemented():
+def test_the_result_of_before_replaces_the_call():
     def before(inner, *args, **kwargs):
         assert inner is original
         return NotImplemented if args == (1,) else (args, "ours", kwargs)
@@ -88,7 +88,7 @@ def test_after_sees_the_result_and_failed_the_exception():
     assert seen == [(((1,), {}), 1), (info.value, "fail")]
 
 
-def test_what_after_and_failed_raise_is_raised():
+def test_errors_of_after_and_failed_are_raised():
     def refuse(*_):
         raise ValueError("ours")
 
@@ -118,13 +118,13 @@ def test_a_hook_in_a_class_is_a_method(theirs):
 
 
 class Method:
-    """A class that a pickle finds by its name."""
+    """A callable class that pickle finds by its name."""
 
     def method(self, x):
         return x + 1
 
 
-def test_a_hook_is_pickled_as_the_name_of_its_place_or_as_its_original(patch):
+def test_hooks_are_pickled_by_name_or_as_their_original(patch):
     entries = {"key": original}
     places = patches.Place(Method, "method", after=print), patches.Place(entries, "key", before=lambda *_: "ours")
     before, name = Method.method, patch(*places)
@@ -140,7 +140,7 @@ def test_a_hook_is_pickled_as_the_name_of_its_place_or_as_its_original(patch):
     assert pickle.loads(pickled_entry) is original
 
 
-def test_a_switch_installs_only_what_was_needed_and_puts_everything_back(patch, theirs):
+def test_a_switch_installs_and_restores_only_needed_places(patch, theirs):
     before, entries = theirs.method, {"key": original}
     name = patch(
         patches.Place(theirs, "method", after=print),
@@ -148,7 +148,7 @@ def test_a_switch_installs_only_what_was_needed_and_puts_everything_back(patch, 
         patches.Place(entries, "key", before=lambda *_: "ours"),
     )
     patches.switch(name, True)
-    assert theirs.method is before  # nobody needed it
+    assert theirs.method is before  # nothing needed the patch yet
     patches.ensure(name)
     patches.ensure(name)
     assert name in patches.installed()
@@ -165,14 +165,14 @@ def test_a_switch_installs_only_what_was_needed_and_puts_everything_back(patch, 
     assert theirs.method.callout_original is before
 
 
-def test_what_somebody_put_over_a_hook_stays_there(patch, theirs):
+def test_a_function_over_a_hook_stays(patch, theirs):
     name = patch(patches.Place(theirs, "method", before=lambda *_: "ours"))
     patches.ensure(name)
     ours = theirs.method
     theirs.method = over = lambda self, x: ours(self, x)
     patches.switch(name, False)
     assert theirs.method is over
-    assert theirs().method(1) == 2  # the hook is there, and does nothing
+    assert theirs().method(1) == 2  # the hook is installed and does nothing
     patches.switch(name, True)
     assert theirs.method is over
     assert theirs().method(1) == "ours"
@@ -226,7 +226,7 @@ def test_threads_that_need_a_patch_at_once_install_one_layer(patch, theirs):
         assert theirs.method.callout_original is before
 
 
-def test_the_table_of_the_documentation_is_the_table_of_the_code():
+def test_the_documented_table_matches_the_code():
     text = (Path(__file__).parents[3] / "docs" / "patches.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     assert rows == list(patches.rows())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Prometheus server scrapes examples/serve_metrics.py over loopback, and knows what was counted."""
+"""Tests examples/serve_metrics.py with a Prometheus server that scrapes it over loopback."""
 
 import importlib
 import json
@@ -45,7 +45,7 @@ def example(monkeypatch):
     return importlib.import_module("serve_metrics")
 
 
-def test_prometheus_scrapes_what_taps_count(example, tmp_path):
+def test_prometheus_scrapes_counters_of_taps(example, tmp_path):
     callout.stats.reset()
     example.train(STEPS)
     with example.serving() as server:
@@ -55,7 +55,7 @@ def test_prometheus_scrapes_what_taps_count(example, tmp_path):
         with (tmp_path / "log").open("w") as log:
             process = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
             try:
-                for _ in range(2):  # once the second has come, the first is stored
+                for _ in range(2):  # after the second scrape, the first one is stored
                     assert server.scraped.acquire(timeout=60), (tmp_path / "log").read_text()
                 (calls,) = query(port, 'callout_callback_calls_total{callback="loss"}')
                 assert calls["value"][1] == str(STEPS)

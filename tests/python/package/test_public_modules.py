@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that public modules offer, and the modules that can be called."""
+"""Tests the names of public modules, and the modules that are callable."""
 
 import importlib
 import io
@@ -20,7 +20,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_dir_offers_what_is_the_modules_own(name):
+def test_dir_has_only_the_modules_own_names(name):
     module = importlib.import_module(name)
     offered = {each for each in dir(module) if not each.startswith("_")}
     offered.discard("doctor")  # a command, which another test may have imported
@@ -29,7 +29,7 @@ def test_dir_offers_what_is_the_modules_own(name):
     assert {f"callout.{each}" for each in modules} <= set(NAMES)
 
 
-def test_every_public_module_is_looked_at():
+def test_every_public_module_is_checked():
     assert {f"callout.{name}" for name in callout._MODULES} <= set(NAMES)
 
 

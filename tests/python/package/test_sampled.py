@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make test` runs some parameter sets of each test function: which ones."""
+"""Tests which parameter sets of each test function `make test` runs."""
 
 import argparse
 import itertools
@@ -10,7 +10,7 @@ from sampled import chosen, positive, pytest_collection_modifyitems
 
 
 def items(**parameters):
-    """One test for each combination of so many values of each parameter."""
+    """Makes a test for each combination of parameter values: counts of 2 and 3 make six tests."""
     names, counts = list(parameters), [range(count) for count in parameters.values()]
     return [
         Item(nodeid=f"test[{'-'.join(map(str, values))}]", callspec=SimpleNamespace(indices=indices))
@@ -20,7 +20,7 @@ def items(**parameters):
 
 
 class Item(SimpleNamespace):
-    """As much of a pytest item as is asked for."""
+    """The part of a pytest item that the sampling reads."""
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
@@ -49,13 +49,13 @@ def test_they_keep_their_order_and_are_the_same_each_time():
 
 
 @pytest.mark.parametrize("count", [6, 7])
-def test_all_are_taken_where_there_are_no_more(count):
+def test_all_sets_run_if_there_are_few(count):
     tests = items(dtype=2, shape=3)
     assert chosen(tests, count) == tests
 
 
 @pytest.mark.parametrize(("count", "marks", "left"), [(2, (), 3), (2, ("every_set",), 5), (None, (), 5)])
-def test_each_function_is_sampled_where_that_is_asked_for_and_it_has_no_mark(count, marks, left):
+def test_functions_are_sampled_on_request_unless_marked(count, marks, left):
     tests, deselected = items(dtype=4), []
     for item in tests:
         item.marks = marks

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`progress` on each kind of loop: what the bar shows and how it ends."""
+"""Tests `progress` on each kind of loop: the bar's text, and its end."""
 
 import gc
 
@@ -38,7 +38,7 @@ def test_eager_and_compiled_scans_have_a_new_bar_each_run(screen):
 
 
 @pytest.mark.parametrize("n", [1, 2, 19, 20, 21, 137])
-def test_bar_never_goes_back_and_ends_at_n(screen, n):
+def test_bar_never_decreases_and_ends_at_n(screen, n):
     lax.scan(screen.bar(n)(add), 0.0, jnp.arange(float(n)))
     done = [frame.done for frame in screen.frames()]
     assert done == sorted(done)
@@ -147,7 +147,7 @@ def test_without_jit_lanes_of_vmap_are_no_steps(screen):
     assert screen.bars() == 3
 
 
-def test_fields_are_what_the_body_returned(screen):
+def test_fields_show_the_bodys_results(screen):
     def body(c, x):
         return {"loss": c["loss"] * 0.5, "n": c["n"] + 1}, x > 3
 
@@ -222,16 +222,16 @@ def test_marker_under_a_cond_counts_how_often_it_is_reached(screen):
     assert screen.bars() == 1
 
 
-def test_a_bar_that_stops_early_shows_how_far_it_came_after_a_barrier(screen):
-    """Tqdm waits for another step before it draws again, and none comes."""
+def test_a_stopped_bar_shows_its_progress_at_a_barrier(screen):
+    """tqdm draws only at a step after its interval, and no further step comes."""
     body = progress(8, "some", file=screen, tqdm_type="std", mininterval=3600)(lambda c: c + 1)
     loop = jax.jit(lambda x, n: lax.fori_loop(0, 8, lambda i, c: lax.cond(i < n, body, lambda c: c, c), x))
     assert int(loop(0, 5)) == 5
     assert screen.ends("some") == (5, 8)
     drawn = len(screen.frames("some"))
     callout.barrier_wait()
-    assert len(screen.frames("some")) == drawn  # a barrier draws a bar that has moved
-    assert int(loop(0, 3)) == 3  # goes on with the bar, and ends it
+    assert len(screen.frames("some")) == drawn  # the barrier does not draw a bar that has not moved
+    assert int(loop(0, 3)) == 3  # continues the bar, and ends it
     assert screen.ends("some") == (8, 8)
 
 
@@ -270,7 +270,7 @@ def test_iterable_of_a_decorator_tells_the_total(screen):
     assert screen.ends() == (5, 5)
 
 
-def test_nothing_to_go_over_is_an_error(screen):
+def test_bars_without_an_iterable_cannot_be_iterated(screen):
     with pytest.raises(TypeError, match="nothing to go over"):
         iter(screen.bar(5))
     with pytest.raises(TypeError, match="fields"):
@@ -317,7 +317,7 @@ def test_updates_as_rare_as_can_be(screen, told):
     assert screen.ends() == (10, 10)
 
 
-def test_loop_in_python_draws_as_often_as_told_and_in_one_process(screen):
+def test_python_loops_draw_at_the_print_rate_in_one_process(screen):
     assert list(screen.bar(range(10), print_rate=5)) == list(range(10))
     assert sorted({frame.done for frame in screen.frames()}) == [0, 5, 10]
     written = screen.getvalue()
@@ -341,7 +341,7 @@ def test_only_the_named_process_draws(screen):
 
 
 def test_steps_take_time_and_chunks_follow_it(screen):
-    """A step that takes longer than a chunk should has a chunk of its own."""
+    """A step that takes longer than a chunk should take gets a chunk of its own."""
 
     def slow(c, x):
         return c + callout.pure_callback(wait, jax.ShapeDtypeStruct((), jnp.float32), x), None

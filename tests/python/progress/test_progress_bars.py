@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bars themselves: jax-tqdm's functions, programs that fail or run side by side, notebooks."""
+"""Tests the bars: jax-tqdm's functions, programs that fail or run side by side, notebooks."""
 
 import gc
 import io
@@ -33,7 +33,7 @@ def test_drop_ins_update_twenty_times(screen, n):
     assert screen.ends(f"Running for {n:,} iterations") == screen.ends("loop") == (n, n)
 
 
-def test_drop_ins_take_a_print_rate_and_an_array_beside_the_range(screen):
+def test_drop_ins_take_a_print_rate_and_an_array(screen):
     rows = jnp.ones((100, 3))
     step = scan_tqdm(100, print_rate=30, **screen.like_jax_tqdm())(lambda c, x: (c + 1, x[1]))
     carry, ys = lax.scan(step, 0, (jnp.arange(100), rows))
@@ -42,7 +42,7 @@ def test_drop_ins_take_a_print_rate_and_an_array_beside_the_range(screen):
     assert set(counts(screen.frames())) <= {0, 30, 60, 90, 100}
 
 
-def test_drop_ins_take_a_message_and_drop_what_they_decide(screen):
+def test_drop_ins_take_a_message_and_ignore_their_own_settings(screen):
     options = screen.like_jax_tqdm(
         message="training", desc="not this", total=3, mininterval=9, maxinterval=9, miniters=9
     )
@@ -56,7 +56,7 @@ def test_drop_ins_name_the_iterations(screen):
 
 
 @pytest.mark.parametrize("make", [scan_tqdm, loop_tqdm])
-def test_drop_ins_refuse_what_jax_tqdm_refuses(make):
+def test_drop_ins_reject_the_same_as_jax_tqdm(make):
     with pytest.raises(ValueError, match="print_rate must be an integer of at least 1, got 0"):
         make(10, print_rate=0)
     with pytest.raises(ValueError, match="print_rate must not exceed the number of steps 10, got 11"):
@@ -90,7 +90,7 @@ def test_drop_ins_stack_bars_under_vmap(screen):
 
 
 def failing(screen, at, **more):
-    """A program with a bar that fails at a step, if it is told so."""
+    """Returns a program with a bar that fails at step `at` if its argument is true."""
 
     def check(x, fails):
         if fails and x == at:
@@ -105,7 +105,7 @@ def failing(screen, at, **more):
 
 
 @pytest.mark.native_only(platforms.RUN)
-def test_bar_of_a_program_that_failed_ends_with_the_next_program(screen):
+def test_the_bar_of_a_failed_program_ends_with_the_next(screen):
     run = failing(screen, at=5)
     for _ in range(2):
         with pytest.raises(Exception, match="boom"):
@@ -135,7 +135,7 @@ def test_sum_of_devices_that_failed_ends_with_the_next_program(screen):
 
 
 class Messages:
-    """Messages of loops, without the loops."""
+    """Sends messages of loops, without the loops."""
 
     def __init__(self, screen):
         tqdm = {"file": screen, "mininterval": 0, "leave": None}
@@ -148,7 +148,7 @@ class Messages:
 
 
 @pytest.mark.native_only(platforms.RUN)
-def test_bar_that_was_ended_too_early_goes_on_where_it_was(screen):
+def test_bar_that_was_ended_too_early_continues(screen):
     messages = Messages(screen)
     messages.send(2**31, run=1, flags=_bars.FIRST)
     messages.send(2**31, run=1, steps=4)
@@ -163,7 +163,7 @@ def test_bars_of_other_devices_and_of_the_same_run_stay(screen):
     messages.send(2**31, run=1, flags=_bars.FIRST)
     messages.send(2**31 + 1, run=1, flags=_bars.FIRST)  # nested
     messages.send(2**31 + 2, run=2, flags=_bars.FIRST, device=1)
-    assert counts(screen.frames()) == [0, 0, 0]  # none has ended, or gone on
+    assert counts(screen.frames()) == [0, 0, 0]  # no bar has ended or moved
     for number, device in ((2**31, 0), (2**31 + 1, 0), (2**31 + 2, 1)):
         messages.send(number, run=1 + device, flags=_bars.LAST, device=device)
 
@@ -225,13 +225,13 @@ def test_failure_to_draw_at_a_barrier_is_a_tap_error(screen):
     loop = jax.jit(lambda x: lax.fori_loop(0, 8, lambda i, c: lax.cond(i < 5, body, lambda c: c, c), x))
     assert int(loop(0)) == 5
     jax.effects_barrier()
-    callout.tap(lambda value: setattr(file, "closed_now", True), 1.0)  # it comes after the steps
+    callout.tap(lambda value: setattr(file, "closed_now", True), 1.0)  # runs after the steps
     with pytest.raises(callout.TapError, match="no screen any more"):
         callout.barrier_wait()
     callout.barrier_wait()
 
 
-def test_body_and_what_it_holds_are_let_go(screen):
+def test_the_body_and_its_captures_are_released(screen):
     class Held:
         pass
 
@@ -279,8 +279,8 @@ def test_notebook_has_widgets(monkeypatch):
     assert "value=10" in numbers.value
 
 
-def test_forgetting_does_not_wait_for_who_draws(screen):
-    """The collector may run in the thread that draws, which has the lock."""
+def test_forgetting_does_not_wait_for_the_drawing_thread(screen):
+    """The collector may run in the thread that draws and holds the lock."""
     step = screen.bar(desc="steps")(count)
     step(0, 0)
     with _bars.board._lock:

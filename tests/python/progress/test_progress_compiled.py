@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a progress bar does to a compiled program: the results stay, to the bit, and the inner loop has no message."""
+"""Tests the effect of a bar on a compiled program: the results stay equal to the bit, the inner loop has no message."""
 
 import re
 
@@ -79,7 +79,7 @@ def test_scan_is_the_same_to_the_bit(screen, name, rate, options):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("unroll", [1, 2, 4])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_field_of_a_stacked_output_is_not_made_in_the_loop(screen, reverse, unroll, place):
+def test_fields_of_stacked_outputs_are_computed_outside_the_loop(screen, reverse, unroll, place):
     def body(c, x):
         return jnp.sin(c) * np.float32(1.1) + x * c, (jnp.cos(c) + x, jnp.cos(c), jnp.sin(c))
 
@@ -89,7 +89,7 @@ def test_field_of_a_stacked_output_is_not_made_in_the_loop(screen, reverse, unro
         jax.jit(lambda c, step=step: lax.scan(step, c, xs, reverse=reverse, unroll=unroll))(np.float32(0.5))
         for step in (bar(body), body)
     )
-    if reverse:  # XLA compiles this one otherwise, with and without a field
+    if reverse:  # XLA compiles this loop differently, with and without a field
         jax.tree.map(lambda new, old: np.testing.assert_allclose(new, old, rtol=1e-4, atol=1e-6), got, expected)
     else:
         assert bits(got) == bits(expected)
@@ -170,7 +170,7 @@ def test_loops_without_a_bar_are_lowered_by_jax(function):
 @pytest.mark.native_only(platforms.TEXT)
 @pytest.mark.cpu_only("it looks for a call that XLA:CPU makes of a loop")
 def test_inner_loop_has_no_message(screen):
-    """One tap in the program, in the outer of two loops."""
+    """The program has one tap, in the outer of two loops."""
     text = jax.jit(lambda x: lax.scan(screen.bar()(chaotic), x, XS)).lower(np.float32(0.3)).as_text()
     assert len(re.findall(r"custom_call @callout\.v1\.tap", text)) == 1
     assert text.count("stablehlo.while") == 2
@@ -178,11 +178,11 @@ def test_inner_loop_has_no_message(screen):
     computations = re.split(r"\n\n", compiled)
     tapping = [one for one in computations if "callout.v1.tap" in one]
     assert len(tapping) == 1
-    # The inner loop is beside the tap, and small enough for XLA to make one function of it, as it does without a bar.
+    # The inner loop does not contain the tap, and is small enough for XLA to make one function of it, as without a bar.
     assert "xla_cpu_small_call" in tapping[0]
 
 
-def test_loops_are_cut_where_the_marker_is_in_a_function(screen):
+def test_a_marker_in_a_function_cuts_the_loop(screen):
     for wrap in (jax.jit, jax.checkpoint, lambda body: jax.jit(jax.checkpoint(body))):
         text = (
             jax.jit(lambda x, wrap=wrap: lax.scan(wrap(screen.bar()(chaotic)), x, XS)).lower(np.float32(0.3)).as_text()

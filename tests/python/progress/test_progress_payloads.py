@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random bars that programs say they carry: refused, or drawn within bounds."""
+"""Tests random embedded descriptions of bars: they are rejected, or drawn within bounds."""
 
 import contextlib
 import io
@@ -8,15 +8,15 @@ import random
 
 import numpy as np
 import pytest
-from callout.progress import _bars, _carried
+from callout.progress import _bars, _embedded
 from callout.progress._bars import FIRST, LAST
 from callout.progress._settings import make_settings
 
-ROUNDS = int(os.environ.get("CALLOUT_FUZZ_ROUNDS", "40"))  # of each seed; ci/nightly.sh sets both
+ROUNDS = int(os.environ.get("CALLOUT_FUZZ_ROUNDS", "40"))  # for each seed; ci/nightly.sh sets both
 FIRST_SEED = int(os.environ.get("CALLOUT_FUZZ_SEED", "0"))
 LONGEST = 600_000  # characters that a bar may draw for a message: some hundred fields of at most 999 columns
 
-FIELDS = sorted(_carried._FIELDS)
+FIELDS = sorted(_embedded._FIELDS)
 PIECES = [
     "{",
     "}",
@@ -95,7 +95,7 @@ def value(rng, name):
 
 
 def bar(rng):
-    names = rng.sample(sorted(_carried._TQDM), rng.randrange(5)) + rng.choice([[], [], ["file"], ["gui"]])
+    names = rng.sample(sorted(_embedded._TQDM), rng.randrange(5)) + rng.choice([[], [], ["file"], ["gui"]])
     tqdm = {name: value(rng, name) for name in names}
     told = {"where": "w", "print_rate": None, "tqdm_type": "std", "devices": "each", "only_process": 0, "tqdm": tqdm}
     loop = {
@@ -117,19 +117,19 @@ def head(steps, flags, number):
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + 10))
-def test_what_is_not_refused_is_drawn_within_bounds(seed):
+def test_accepted_bars_are_drawn_within_bounds(seed):
     rng = random.Random(seed)
     drawn = 0
     for round_ in range(ROUNDS):
         told, loop = bar(rng)
         try:
-            _carried.check_bar(told, loop, [False, False])
+            _embedded.check_bar(told, loop, [False, False])
         except ValueError:
             continue
         more = {key: each for key, each in told.items() if key != "where"}
         read = {key: each for key, each in loop.items() if key not in ("names", "total_told")}
         out = io.StringIO()
-        # A format may still not fit its values, as "{desc:f}"; that is an error of the tap.
+        # A format may still not fit its values, such as "{desc:f}"; this is an error of the tap.
         misfits = (ValueError, TypeError, ZeroDivisionError, KeyError, Warning)
         with contextlib.redirect_stderr(out), contextlib.suppress(*misfits):
             made = _bars.Loop(make_settings("w", loop["total_told"], **more), loop["names"], **read)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress bars under JAX's transformations, over several devices, and beside other effects."""
+"""Tests progress bars under JAX's transformations, over several devices, and beside other effects."""
 
 import callout
 import jax
@@ -158,7 +158,7 @@ def test_ordered_effects_in_the_body_stay_in_order(screen, received):
     assert float(jax.jit(lambda x: lax.scan(screen.bar()(step), x, XS)[0])(1.0)) == 11
     jax.effects_barrier()
     callout.barrier_wait()
-    # JAX orders each kind for itself.
+    # JAX orders each kind of effect separately.
     assert [value for value in heard if value > 0] == list(range(1, 11))
     assert [value for value in heard if value < 0] == list(range(-1, -11, -1))
     assert [float(value) for value in received] == list(range(1, 11))
@@ -182,7 +182,7 @@ def test_batched_condition_with_an_effect(screen, received):
     loop = jax.vmap(lambda x: lax.while_loop(is_left, screen.bar()(lambda v: v + 1), x))
     assert loop(jnp.arange(3)).tolist() == [5, 5, 5]
     assert screen.ends() == (5, None)
-    # Iteration by iteration, of the lanes that have not finished.
+    # The values come iteration by iteration, from the lanes that have not finished.
     assert [int(value) for value in received] == [0, 1, 2, 1, 2, 3, 2, 3, 4, 3, 4, 5, 4, 5, 5]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of arrays: what they refuse, and when they are opened again."""
+"""Tests files of arrays: rejected arrays, and opening a file again."""
 
 import callout
 import jax
@@ -19,7 +19,7 @@ from pyarrow import ipc
         (lambda folder: callout.sinks.Zarr(folder / "x.zarr", devices=[0]), 62, np.float32),
     ],
 )
-def test_more_axes_than_a_file_has_are_refused_when_they_are_traced(tmp_path, make, most, dtype):
+def test_too_many_axes_for_a_file_are_rejected_when_traced(tmp_path, make, most, dtype):
     sink = make(tmp_path)
     f = jax.jit(lambda x: callout.tap(sink, {"x": x}))
     f(np.ones((1,) * most, dtype))
@@ -47,7 +47,7 @@ def rows_of_zarr(path):
         (callout.sinks.Zarr, rows_of_zarr),
     ],
 )
-def test_a_cell_that_opens_a_file_of_arrays_may_run_again(tmp_path, make, rows):
+def test_a_cell_that_opens_an_array_file_may_run_again(tmp_path, make, rows):
     path = tmp_path / "log"
     programs = []
     for value in (-1.5, -2.5):
@@ -57,7 +57,7 @@ def test_a_cell_that_opens_a_file_of_arrays_may_run_again(tmp_path, make, rows):
         callout.barrier_wait()
     assert rows(path) == [-2.5]
     with pytest.raises(callout.RegistrationError, match="another sink of this process is writing it"):
-        make(path)  # without it, the program's sink still has the file
+        make(path)  # without replace=True: the program's sink still has the file
     programs[0](3.0)
     with pytest.raises(callout.TapError, match="closed"):
         callout.barrier_wait()

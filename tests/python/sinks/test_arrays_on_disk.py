@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays and records that sinks write, read back by the packages that such files are for."""
+"""Tests arrays and records that sinks write, read back by the packages for such files."""
 
 import subprocess
 import sys
@@ -106,7 +106,7 @@ def test_data_frames_and_databases_read_arrow(tmp_path):
     assert list(rows.to_pandas()["name"]) == ["train"] * 3
 
 
-def test_arrow_goes_on_with_a_file(tmp_path):
+def test_arrow_continues_a_file(tmp_path):
     path = tmp_path / "log.arrows"
     for _ in range(2):
         sink = callout.sinks.Arrow(path, append=True)
@@ -116,7 +116,7 @@ def test_arrow_goes_on_with_a_file(tmp_path):
         callout.tap(sink, {"a": jnp.float32(2)}, name="t")
         sink.close()
         whole = path.stat().st_size
-        with path.open("ab") as file:  # as a process does that is killed
+        with path.open("ab") as file:  # writes the incomplete end that a killed process leaves
             file.write(path.read_bytes()[before:-60])
     assert whole < path.stat().st_size
     callout.sinks.Arrow(path, append=True).close()
@@ -127,7 +127,7 @@ def test_arrow_goes_on_with_a_file(tmp_path):
 
 
 @pytest.mark.devices(2)
-def test_arrow_says_which_device_a_row_is_from(tmp_path):
+def test_arrow_has_the_device_of_each_row(tmp_path):
     sink = callout.sinks.Arrow(tmp_path / "log.arrows")
 
     def chain(x):
@@ -175,7 +175,7 @@ def record_rows(sink, w, name="run"):
     callout.barrier_wait()
 
 
-def test_zarr_grows_and_goes_on(tmp_path):
+def test_zarr_grows_and_continues(tmp_path):
     path = tmp_path / "runs.zarr"
     w = np.zeros((2, 3), np.float32)
     sink = callout.sinks.Zarr(path, chunk_rows=7)
@@ -190,7 +190,7 @@ def test_zarr_grows_and_goes_on(tmp_path):
         "n": ((50,), "int16"),
     }
     sink.close()
-    sink = callout.sinks.Zarr(path, append=True)  # the chunks are those of the store
+    sink = callout.sinks.Zarr(path, append=True)  # the store keeps its chunks
     record_rows(sink, w + 50, "a/run")
     callout.tap(sink, jnp.float32(1), name="one")
     sink.close()
@@ -250,7 +250,7 @@ def test_devices_and_shards_have_their_places(tmp_path):
 
 
 def test_each_process_writes_the_rows_of_its_own_devices(tmp_path):
-    """Processes with a GPU each: the global ids are 0 and 1, and each of them calls its own device 0."""
+    """Simulates processes with a GPU each: the global ids are 0 and 1, and each process calls its own device 0."""
 
     def gpu(process, number):
         return SimpleNamespace(platform="cuda", process_index=process, id=number, local_hardware_id=0)
@@ -306,7 +306,7 @@ def test_two_processes_write_one_store_at_the_same_time(tmp_path):
         for writer in writers:
             hear(writer, "ready")
         with pytest.raises(callout.RegistrationError, match="is writing it"):
-            callout.sinks.Zarr(path, append=True)  # that is not shared
+            callout.sinks.Zarr(path, append=True)  # a folder that is not shared
         for begin in (0, 1000):
             for rank, writer in enumerate(writers):
                 writer.stdin.write(f"{begin + 500 * rank}\n")
@@ -365,7 +365,7 @@ def test_stores_that_cannot_be_written(tmp_path):
         callout.sinks.Zarr(tmp_path / "s", shared=True)
 
 
-def test_npy_grows_and_goes_on(tmp_path):
+def test_npy_grows_and_continues(tmp_path):
     record_rows(callout.sinks.Npy(tmp_path / "{leaf}.npy"), np.zeros((2, 3), np.float32))
     seen = np.load(tmp_path / "w.npy", mmap_mode="r")
     np.testing.assert_array_equal(seen, np.broadcast_to(np.arange(50)[:, None, None], (50, 2, 3)))
@@ -373,7 +373,7 @@ def test_npy_grows_and_goes_on(tmp_path):
     assert np.load(tmp_path / "ok.npy").dtype == bool
     callout.sinks.close(tmp_path / "{leaf}.npy")
     path = tmp_path / "w.npy"
-    np.save(path, np.ones((9, 2), np.float16))  # by another hand
+    np.save(path, np.ones((9, 2), np.float16))  # another program wrote the file
     for value in (2, 3):
         sink = callout.sinks.Npy(path, append=True)
         callout.tap(sink, jnp.full(2, value, jnp.float16))

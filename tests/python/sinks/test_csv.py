@@ -13,7 +13,7 @@ import pytest
 from callout import sinks
 
 
-def test_pandas_reads_what_a_scan_wrote(tmp_path):
+def test_pandas_reads_the_file_of_a_scan(tmp_path):
     path = tmp_path / "train.csv"
     sink = sinks.Csv(path)
 
@@ -82,12 +82,12 @@ def test_several_taps_in_one_file(tmp_path):
     np.testing.assert_array_equal(table[["loss", "accuracy"]], [[0.5, np.nan], [np.nan, 0.75]])
 
 
-def test_another_leaf_is_an_error_at_the_barrier_and_the_file_stays_good(tmp_path):
+def test_another_leaf_is_an_error_and_the_file_stays_valid(tmp_path):
     path = tmp_path / "x.csv"
     sink = sinks.Csv(path)
     callout.tap(sink, {"loss": 0.5}, name="a")
     callout.tap(sink, {"other": 0.5}, name="b")
-    callout.tap(sink, jnp.zeros(65), name="c", sharding="local")  # it may be a part of an array that arrives
+    callout.tap(sink, jnp.zeros(65), name="c", sharding="local")  # the array that arrives may be a shard
     callout.tap(sink, {"loss": 1.5}, name="d")
     with pytest.raises(callout.TapError, match=r"'value' is f32\[65\]: a CSV file takes arrays of at most 64") as error:
         callout.barrier_wait()
@@ -97,7 +97,7 @@ def test_another_leaf_is_an_error_at_the_barrier_and_the_file_stays_good(tmp_pat
     assert list(pd.read_csv(path).name) == ["a", "d"]
 
 
-def test_appending_goes_on_behind_the_last_step(tmp_path, caplog):
+def test_appending_continues_after_the_last_step(tmp_path, caplog):
     path = tmp_path / "x.csv"
     f = jax.jit(lambda x, sink: callout.tap(sink, {"loss": x}, name="train"), static_argnums=1)
     for run in range(3):
@@ -107,7 +107,7 @@ def test_appending_goes_on_behind_the_last_step(tmp_path, caplog):
         callout.barrier_wait()
         sink.close()
         with path.open("a") as file:
-            file.write("train,9")  # as if killed in the middle of a line
+            file.write("train,9")  # the incomplete line of a killed process
     with path.open("rb+") as file:
         file.truncate(path.stat().st_size - 7)
     assert list(pd.read_csv(path).step) == [0, 1, 2, 3, 4, 5]
@@ -138,7 +138,7 @@ def test_columns_are_names(tmp_path, arguments, message):
         sinks.Csv(tmp_path / "x.csv", **arguments)
 
 
-def test_an_array_of_too_many_elements_is_refused_when_it_is_traced(tmp_path):
+def test_an_array_of_too_many_elements_is_rejected_when_traced(tmp_path):
     path = tmp_path / "x.csv"
     sink = sinks.Csv(path)
     for target in (sink, sinks.Tee(sink, sinks.Null())):
@@ -150,7 +150,7 @@ def test_an_array_of_too_many_elements_is_refused_when_it_is_traced(tmp_path):
     assert len(pd.read_csv(path)) == 1
 
 
-def test_a_header_that_is_not_utf8_is_refused_and_loses_no_error(tmp_path):
+def test_a_header_that_is_not_utf8_is_rejected(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes(b"name,step,device,time,\xff\n")
     with pytest.raises(callout.RegistrationError) as refused:

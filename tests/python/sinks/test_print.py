@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print with format strings, against Python's own format(); and on a terminal."""
+"""Tests Print with format strings, against Python's own format(), and on a terminal."""
 
 import fcntl
 import os
@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 
 def printed(fmt, *values, name=None, **kwargs):
-    """What a Print writes of the values, tapped one after the other."""
+    """Returns the text that a Print writes for the values, tapped one after the other."""
     with tempfile.TemporaryFile() as file:
         sink = sinks.Print(fmt, fd=file.fileno(), **kwargs)
         for value in values:
@@ -37,7 +37,7 @@ def printed(fmt, *values, name=None, **kwargs):
 
 
 def specs(types):
-    """Format specifications, most of them good ones."""
+    """Generates format specifications, most of them valid."""
     fill = st.sampled_from(["", *[f + a for f in ("", "*", "0", "é", "=") for a in "<>=^"]])
     return st.tuples(
         fill,
@@ -53,7 +53,7 @@ def specs(types):
 
 
 def python_format(value, spec):
-    """format(value, spec), or None if that is an error."""
+    """Returns format(value, spec), or None if that is an error."""
     try:
         return format(value, spec)
     except (ValueError, OverflowError):
@@ -62,7 +62,7 @@ def python_format(value, spec):
 
 def check(array, spec):
     if not spec:
-        return  # NumPy's str, see below
+        return  # NumPy's str, tested below
     expected = python_format(array.item(), spec)
     if expected is None:
         with pytest.raises(ValueError, match="cannot print with the format"):
@@ -118,12 +118,12 @@ def test_small_floats_are_formatted_as_python_does(value, spec):
 
 @settings(deadline=None, max_examples=200)
 @given(st.floats() | doubles)
-@example(1e-4)  # as a float a little less
+@example(1e-4)  # as a float32, a little less than 1e-4
 def test_a_number_without_specification_is_numpys(value):
     with jax.enable_x64(True), np.errstate(over="ignore"):
         small = np.float32(value)
         got = printed("{}\n{}\n{}", (np.float64(value), small, np.complex128(complex(value, -1))))
-    is_plain = not np.isfinite(small) or small == 0 or 1e-4 <= abs(float(small)) < 1e16  # before NumPy 2.3
+    is_plain = not np.isfinite(small) or small == 0 or 1e-4 <= abs(float(small)) < 1e16  # the rule before NumPy 2.3
     shortest = np.format_float_positional if is_plain else np.format_float_scientific
     expected = shortest(small, trim="0" if is_plain else "-", **({} if is_plain else {"exp_digits": 2}))
     assert got.splitlines() == [str(np.float64(value)), expected, str(np.complex128(complex(value, -1)))]
@@ -176,7 +176,7 @@ def test_fields_of_the_record():
     local = time.localtime(float(seconds))
     assert (day, moment) == (time.strftime("%Y-%m-%d", local), time.strftime("%Y-%m-%d %H:%M:%S", local).split())
     assert second.split()[1] == "1"
-    # Leaves come first.
+    # Leaves take precedence over placeholders.
     assert printed("{name} {step}", {"name": 3, "step": jnp.int32(7)}) == "3 7\n"
     assert printed("{step:>3}|{value}", {"step": jnp.int32(7), "x": 1}) == "  7|step=7 x=1\n"
 
@@ -197,7 +197,7 @@ def test_a_malformed_format_is_refused_with_its_place(fmt, place, message):
         sinks.Print(fmt)
 
 
-def test_unknown_fields_are_an_error_where_the_program_is_traced():
+def test_unknown_fields_are_an_error_when_traced():
     sink = sinks.Print("loss {losss:.3f}")
     with pytest.raises(
         ValueError, match=r"at character 5: there is no 'losss'; the value's leaves are 'acc', 'loss', and"
@@ -215,7 +215,7 @@ def test_unknown_fields_are_an_error_where_the_program_is_traced():
         callout.tap(sinks.Tee(sinks.Print("{y}"), sinks.Null()), {"x": 1.0})
 
 
-def test_unknown_fields_of_a_registered_print_are_an_error_of_the_record():
+def test_unknown_fields_of_a_registered_print_fail_the_record():
     callout.register("print.y", sinks.Print("{y}"))
     try:
         callout.tap("print.y", {"x": 1.0})
@@ -226,19 +226,19 @@ def test_unknown_fields_of_a_registered_print_are_an_error_of_the_record():
 
 
 class Terminal:
-    """A pseudo-terminal: what is written to `fd` can be read."""
+    """A pseudo-terminal: `read` returns the text written to `fd`."""
 
     def __init__(self, columns):
         self.reader, self.fd = pty.openpty()
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
 
     def read(self):
-        """Everything that was written until now."""
+        """Returns the text written so far."""
         os.write(self.fd, b"\x04END")
         return self._read_to_end()
 
     def read_during(self, run):
-        """Everything that `run` writes, which may be more than the terminal keeps: its writers wait then."""
+        """Returns the text that `run` writes, which may exceed the terminal's buffer, on which writers would block."""
         with ThreadPoolExecutor(1) as reader:
             text = reader.submit(self._read_to_end)
             run()
@@ -276,12 +276,12 @@ def test_update_writes_one_line_over(terminal):
     assert terminal.read() == "\rstep 1 loss 0.50\x1b[K"
     tap_once(sink, (2, 0.25))
     assert terminal.read() == "\rstep 2 loss 0.25\x1b[K"
-    # Another writer's lines do not stand on it.
+    # Lines of another writer do not overwrite the update line.
     tap_once(sinks.Print("done", fd=terminal.fd, color=False), 0)
     assert terminal.read() == "\ndone\n"
     tap_once(sink, (3, 0.125))
     assert terminal.read() == "\rstep 3 loss 0.12\x1b[K"
-    sink.__dict__.clear()  # the end of the sink
+    sink.__dict__.clear()  # destroys the sink
     jax.clear_caches()
     assert terminal.read() == "\n"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samplers whose draws go to disk from the scan that makes them, by processes that are killed."""
+"""Tests samplers that write their draws from the scan that makes them, in processes that are killed."""
 
 import signal
 import sys
@@ -12,7 +12,7 @@ import zarr
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
-# Goes on with a store until it has so many draws, and is killed.
+# Continues a store until it has the given number of draws, and is then killed.
 CHAINS = """
 import os, signal, sys
 import callout, jax, zarr
@@ -41,7 +41,7 @@ def run(path, kind, draws):
 @pytest.mark.slow
 @pytest.mark.cpu_only("processes of a GPU's take its memory")
 @pytest.mark.parametrize("kind", ["walk", "blackjax", "numpyro"])
-def test_four_chains_go_on_where_they_were_killed(kind, tmp_path):
+def test_four_killed_chains_can_be_continued(kind, tmp_path):
     if kind != "walk":
         pytest.importorskip(kind)
     run(tmp_path / "killed.zarr", kind, 130)

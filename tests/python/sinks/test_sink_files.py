@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all sinks that write files promise: one writer, rotation, resuming, closing."""
+"""Tests the properties of all sinks that write files: one writer, rotation, resuming, closing."""
 
 import functools
 import inspect
@@ -38,10 +38,10 @@ def test_two_sinks_never_write_one_file(tmp_path, make):
 
 
 @BOTH
-def test_a_file_may_be_opened_again_when_nobody_has_its_sink(tmp_path, make):
+def test_a_file_may_be_opened_again_after_its_sink_died(tmp_path, make):
     for _ in range(3):
         sink = make(tmp_path / "log")
-        sink.itself = sink  # only the garbage collector finds out
+        sink.itself = sink  # a reference cycle, which only the garbage collector finds
         callout.tap(sink, 1.0)
         del sink
 
@@ -59,7 +59,7 @@ def test_a_closed_sink_takes_nothing(tmp_path):
     assert path.read_text() == '{"name": "json_lines", "value": 1}\n'
 
 
-def test_closing_says_what_was_lost():
+def test_closing_reports_lost_records():
     sink = sinks.JsonLines("/dev/full")
     callout.tap(sink, 1.0)
     with pytest.raises(
@@ -89,7 +89,7 @@ def test_the_path_may_have_the_process(tmp_path):
 
 
 def write_from_one_process(folder, monkeypatch, make):
-    """In the first of two processes: a sink that it writes, and one that it does not."""
+    """Acts as the first of two processes, with a sink that it writes and one that it does not write."""
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     sink = make(folder / "here", only_process=0)
     other = make(folder / "there", only_process=1, name=f"other {make.__name__}")
@@ -110,7 +110,7 @@ def test_one_process_of_several_opens_the_file(tmp_path, monkeypatch, make):
 
 
 @pytest.mark.parametrize("make", [sinks.TensorBoard, sinks.Arrow, sinks.Npy, sinks.Zarr])
-def test_one_process_of_several_opens_the_file_of_arrays_or_events(tmp_path, monkeypatch, make):
+def test_one_process_opens_the_file_of_arrays_or_events(tmp_path, monkeypatch, make):
     write_from_one_process(tmp_path, monkeypatch, make)
 
 
@@ -136,7 +136,7 @@ def test_folders_are_made_and_the_users_is_known(make, tmp_path, monkeypatch):
     assert sinks.close("~/of/many/runs")
 
 
-def test_what_sinks_are_is_in_their_repr():
+def test_sinks_have_reprs():
     assert repr(sinks.Null()) == "Null(name='null')"
     assert repr(sinks.Print("{value}", name="p")) == "Print('{value}', name='p')"
     assert repr(sinks.Function(print)) == f"Function({print!r})"
@@ -183,7 +183,7 @@ def test_devices_are_not_rotated():
         sinks.JsonLines("/dev/null", rotate_bytes=100)
 
 
-def test_records_of_all_sinks_go_through_jit_and_loops(tmp_path):
+def test_all_sinks_get_records_from_jit_and_loops(tmp_path):
     several = [sinks.JsonLines(tmp_path / "j"), sinks.Csv(tmp_path / "c"), sinks.TensorBoard(tmp_path / "t")]
 
     @jax.jit
@@ -211,7 +211,7 @@ def test_records_of_all_sinks_go_through_jit_and_loops(tmp_path):
 def test_a_cell_that_opens_a_file_may_run_again(tmp_path, make):
     path = tmp_path / "log"
     programs = []
-    for value in (-1.5, -2.5):  # no time and no step has a sign
+    for value in (-1.5, -2.5):  # a sign, which neither times nor steps have
         sink = make(path, replace=True)
         programs.append(jax.jit(lambda x, sink=sink: callout.tap(sink, x, name="t")))
         programs[-1](value)
@@ -226,7 +226,7 @@ def test_a_cell_that_opens_a_file_may_run_again(tmp_path, make):
 
 
 @BOTH
-def test_a_cell_that_is_run_again_without_replacing_is_told_how(tmp_path, make):
+def test_a_cell_run_again_without_replace_gets_a_hint(tmp_path, make):
     first = make(tmp_path / "log")
     message = (
         rf"another sink of this process is writing it; close that one first\. A cell of a notebook that is run again passes "
@@ -237,14 +237,14 @@ def test_a_cell_that_is_run_again_without_replacing_is_told_how(tmp_path, make):
     first.close()
 
 
-def test_a_sink_that_cannot_write_for_another_reason_does_not_speak_of_notebooks(tmp_path):
+def test_other_errors_of_sinks_do_not_mention_notebooks(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(callout.RegistrationError, match=r": Not a directory$"):
         sinks.JsonLines(tmp_path / "file" / "log", replace=True)
 
 
 @BOTH
-def test_a_sink_that_only_a_program_knows_is_closed_by_its_path(tmp_path, make, monkeypatch):
+def test_a_sink_held_by_a_program_is_closed_by_path(tmp_path, make, monkeypatch):
     path = tmp_path / "log"
     f = jax.jit(functools.partial(callout.tap, make(path)))
     f(-1.5)
@@ -292,7 +292,7 @@ def test_paths_may_be_bytes(tmp_path):
     assert (tmp_path / "file").exists()
 
 
-def test_a_path_that_no_file_can_have_is_refused_by_name():
+def test_an_impossible_path_is_rejected_by_name():
     with pytest.raises(ValueError, match="no file has the path") as refused:
         sinks.JsonLines("a\ud800")
     assert str(refused.value) == (
@@ -301,7 +301,7 @@ def test_a_path_that_no_file_can_have_is_refused_by_name():
     )
 
 
-def test_the_folder_of_a_user_that_there_is_not_is_refused(tmp_path, monkeypatch):
+def test_the_home_of_an_unknown_user_is_rejected(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (
         "callout.sinks: there is no user 'no_such_user' whose folder '~no_such_user/runs.csv' could begin with; "

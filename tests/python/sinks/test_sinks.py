@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The native sinks, and Function."""
+"""Tests the native sinks, and Function."""
 
 import contextlib
 import copy
@@ -28,7 +28,7 @@ def lines(path):
 
 
 @pytest.mark.native_only(platforms.RUN)
-def test_json_lines_has_the_leaves_by_name_and_where_and_when(tmp_path):
+def test_json_lines_has_leaves_by_name_device_and_time(tmp_path):
     path = tmp_path / "log.jsonl"
     sink = sinks.JsonLines(path)
     f = jax.jit(lambda x: callout.tap(sink, {"loss": x, "grad": (x * 2, x[None])}, name="train"))
@@ -69,7 +69,7 @@ def test_json_lines_appends_or_starts_anew(tmp_path):
         assert len(lines(path)) == expected
 
 
-def test_json_lines_names_what_cannot_be_opened(tmp_path):
+def test_json_lines_names_a_file_that_cannot_be_opened(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(callout.RegistrationError, match=r"cannot open '.*file/x' for JSON lines: Not a directory"):
         sinks.JsonLines(tmp_path / "file" / "x")
@@ -148,7 +148,26 @@ def test_a_sink_that_is_copied_or_sent_away_is_named(way, tee):
         SENDING[way](Settings(sinks.Tee(sink, print) if tee else sink))
 
 
-def test_the_refusal_of_a_pickled_sink_says_what_to_do():
+@pytest.mark.parametrize(
+    "make",
+    [sinks.JsonLines, sinks.Csv, pytest.param(sinks.Arrow, marks=pytest.mark.native_only("written by the core"))],
+)
+def test_a_file_sink_is_unpickled_by_its_path(tmp_path, make):
+    sink = make(tmp_path / "file", name="log")
+    assert copy.deepcopy(Settings(sink)).sink._callout_callback is sink._callout_callback
+    assert pickle.loads(pickle.dumps(sink))._callout_callback is sink._callout_callback
+    callout.tap(sink, jnp.float32(3))
+    sent = pickle.dumps(sink)
+    sink.close()
+    size = sum(path.stat().st_size for path in tmp_path.rglob("*"))
+    again = pickle.loads(sent)
+    callout.tap(again, jnp.float32(4))
+    again.close()
+    assert again.path == sink.path
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*")) > size > 0
+
+
+def test_the_rejection_of_a_pickled_sink_names_the_remedy():
     with pytest.raises(TypeError) as info:
         pickle.dumps(sinks.Null(name="nothing"))
     assert str(info.value) == (
@@ -158,7 +177,7 @@ def test_the_refusal_of_a_pickled_sink_says_what_to_do():
     )
 
 
-def test_a_copy_of_a_sink_is_the_same_sink_and_functions_travel_by_themselves():
+def test_copies_of_sinks_are_the_sink_and_functions_are_pickled():
     sink = sinks.Null(name="copied")
     for each in (sink, copy.copy(sink)):
         callout.tap(each, jnp.float32(3))
@@ -169,7 +188,7 @@ def test_a_copy_of_a_sink_is_the_same_sink_and_functions_travel_by_themselves():
 
 
 def test_names_that_are_not_utf8_are_escaped(tmp_path):
-    """os.listdir gives such names for files, which make keys of dictionaries."""
+    """os.listdir returns such names for files, and programs use these as keys of dictionaries."""
     name = os.fsdecode(b"a\xff")
     sink = sinks.JsonLines(tmp_path / "log", name=name)
     jax.jit(lambda x: callout.tap(sink, {name: x, "b": x}, name=name))(1.0)
@@ -180,8 +199,8 @@ def test_names_that_are_not_utf8_are_escaped(tmp_path):
     sink.close()
 
 
-def test_the_manuals_tracker_with_an_active_run_for_each_thread_logs_into_its_own_run(monkeypatch):
-    """The module keeps its active run as MLflow does."""
+def test_the_manuals_tracker_logs_into_its_own_run(monkeypatch):
+    """The fake module keeps an active run for each thread, as MLflow does."""
     active = threading.local()
     runs = {}
 

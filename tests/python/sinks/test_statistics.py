@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sinks that count, against NumPy."""
+"""Compares the sinks of statistics with NumPy."""
 
 import threading
 
@@ -18,7 +18,7 @@ HUGE = np.float32(np.finfo(np.float32).max)
 
 
 def summary_of(values, **kwargs):
-    """What a Histogram makes of an array."""
+    """Returns the summary that a Histogram makes of an array."""
     sink = sinks.Histogram(**kwargs)
     callout.tap(sink, values, name="x")
     callout.barrier_wait()
@@ -26,7 +26,7 @@ def summary_of(values, **kwargs):
 
 
 def check_moments(summary, values):
-    """The numbers of the finite elements are NumPy's, in double precision."""
+    """Checks that the moments of the finite elements are NumPy's, in double precision."""
     values = np.asarray(values, np.float64).ravel()
     finite = values[np.isfinite(values)]
     assert summary.size == values.size
@@ -49,7 +49,7 @@ def check_moments(summary, values):
 
 
 def check_quantiles(summary, values):
-    """Within the error that the summary claims, of NumPy's."""
+    """Checks that the quantiles are NumPy's within the error that the summary states."""
     finite = np.sort(np.asarray(values, np.float64).ravel())
     finite = finite[np.isfinite(finite)]
     q = np.linspace(0, 1, 23)
@@ -110,7 +110,7 @@ def test_a_million_elements_in_a_jitted_loop():
     exact, exact_edges = np.histogram(values.astype(np.float64), 20)
     np.testing.assert_array_equal(edges, exact_edges)
     assert estimated.sum() == values.size
-    # Only what lies beside an edge may be in the other bin: at most that many, by the density.
+    # Only elements near an edge may be in the neighboring bin: the density bounds their number.
     assert np.abs(estimated - exact).max() <= 4 * summary.relative_error * 3 / 1e-2 * values.size
 
 
@@ -297,7 +297,7 @@ def test_tee_gives_a_tap_to_sinks_functions_and_names(received, tmp_path):
     assert calls["tee_s"] == 3
 
 
-def test_a_failing_sink_of_a_tee_keeps_a_record_from_no_other(received):
+def test_a_failing_sink_of_a_tee_does_not_affect_others(received):
     broken, counts = sinks.JsonLines("/dev/full", append=True), sinks.Statistics()
     tee = sinks.Tee(broken, counts, received.tap)
     jax.jit(lambda x: callout.tap(tee, x, name="x"))(1.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout.sinks.TensorBoard, read back by TensorBoard."""
+"""Tests callout.sinks.TensorBoard, with files read back by TensorBoard."""
 
 import io
 import time
@@ -15,7 +15,7 @@ from callout import sinks
 from PIL import Image
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of its own dependencies
+    warnings.simplefilter("ignore")  # TensorBoard's dependencies warn when they are imported
     from tensorboard.backend.event_processing import data_provider, event_accumulator, event_file_loader
     from tensorboard.backend.event_processing import plugin_event_accumulator as plugin_accumulator
     from tensorboard.backend.event_processing import plugin_event_multiplexer as multiplexer
@@ -30,7 +30,7 @@ def events(folder):
 
 
 def tensors(folder):
-    """{tag: [(step, array), ...]} of what TensorBoard shows: scalars and tensors."""
+    """Returns {tag: [(step, array), ...]} of the scalars and tensors that TensorBoard shows."""
     runs = plugin_accumulator.EventAccumulator(str(folder), size_guidance={plugin_accumulator.TENSORS: 0})
     runs.Reload()
     return {
@@ -74,7 +74,7 @@ def test_scalars_of_a_loop(tmp_path):
     assert before - 1 < rest[0].wall_time <= rest[-1].wall_time < time.time() + 1
 
 
-def test_the_python_reader_has_every_scalar_where_the_manual_says(tmp_path, monkeypatch, capsys):
+def test_the_python_reader_finds_every_scalar(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "runs" / "first"
     sink = sinks.TensorBoard(folder)
 
@@ -153,7 +153,7 @@ def test_histograms_are_tensorboards_own(tmp_path, values):
     assert plugin(tmp_path, "w") == "histograms"
 
 
-def test_a_histogram_leaves_out_what_is_not_finite(tmp_path):
+def test_a_histogram_skips_nonfinite_values(tmp_path):
     sink = sinks.TensorBoard(tmp_path)
     callout.tap(sink, jnp.asarray([np.nan, 1, 2, np.inf, -np.inf, 2]), name="some")
     callout.tap(sink, jnp.asarray([np.nan, np.inf]), name="none")
@@ -239,8 +239,8 @@ SHOWN_AS = {"i": "image", "s": "scalar", "n": "text"}
 NOT_SHOWN = {"i": jnp.zeros((2, 3, 2)), "s": jnp.zeros(2), "n": jnp.zeros(3), "z": jnp.complex64(1)}
 
 
-def test_what_cannot_be_shown_is_an_error_that_names_it(tmp_path):
-    # By a name, of which nobody knows what it is bound to before the record arrives.
+def test_values_that_cannot_be_shown_are_errors_with_their_name(tmp_path):
+    # A name, whose binding is unknown until the record arrives.
     callout.register("shown", sinks.TensorBoard(tmp_path, kinds=SHOWN_AS))
     for leaf, value in (NOT_SHOWN | {"i ": jnp.zeros(3)}).items():
         callout.tap("shown", {leaf: value}, name="t")
@@ -267,7 +267,7 @@ def test_what_cannot_be_shown_is_an_error_that_names_it(tmp_path):
         ("z", r"'t/z' as scalar: expected real numbers, got complex64\[\]"),
     ],
 )
-def test_what_a_shape_or_a_dtype_decides_is_refused_when_it_is_traced(tmp_path, leaf, message):
+def test_wrong_shapes_or_dtypes_are_rejected_when_traced(tmp_path, leaf, message):
     sink = sinks.TensorBoard(tmp_path, kinds=SHOWN_AS)
     for target in (sink, sinks.Tee(sink, sinks.Null())):
 
@@ -281,7 +281,7 @@ def test_what_a_shape_or_a_dtype_decides_is_refused_when_it_is_traced(tmp_path, 
     assert tensors(tmp_path) == {}
 
 
-def test_what_arrives_decides_under_vmap(tmp_path):
+def test_the_arriving_shape_decides_under_vmap(tmp_path):
     sink = sinks.TensorBoard(tmp_path, kinds={"*/row": "image", "[l]etters": "text"})
 
     def send(x):
@@ -292,12 +292,12 @@ def test_what_arrives_decides_under_vmap(tmp_path):
 
     rows, squares = jnp.ones((3, 2)), jnp.ones((3, 2, 2))
     for f in (jax.vmap(send), jax.jit(jax.vmap(send)), jax.vmap(jax.jit(send))):
-        f(rows)  # which are an image together
+        f(rows)  # the rows are an image together
     for f in (jax.vmap(send), jax.jit(jax.vmap(send)), jax.vmap(jax.jit(send))):
         with pytest.raises(ValueError, match=r"got float32\[3, 2, 2\]"):
             f(squares)
     with pytest.raises(ValueError, match=r"got float32\[2\]"):
-        jax.jit(jax.vmap(in_branch))(rows)  # each lane by itself
+        jax.jit(jax.vmap(in_branch))(rows)  # each lane separately
     with pytest.raises(ValueError, match=r"got float32\[2\]"):
         jax.jit(send)(rows[0])
     callout.tap(sink, {"letters": jnp.zeros(3)}, name="t")  # a pattern that only the core reads
@@ -315,7 +315,7 @@ def test_each_sink_has_a_file_of_its_own(tmp_path):
     assert set(tensors(folder)) == {"tag 0", "tag 1", "tag 2"}
 
 
-def test_what_is_no_kind_or_no_folder(tmp_path):
+def test_invalid_kinds_and_folders_are_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"\['scalar', .* as values, got 'w\*': 'bars'"):
         sinks.TensorBoard(tmp_path, kinds={"w*": "bars"})
     (tmp_path / "file").touch()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress bars as text: what tqdm has written, frame by frame."""
+"""Parses progress bars from the text that tqdm has written, frame by frame."""
 
 import io
 import re
@@ -12,7 +12,7 @@ _FRAME = re.compile(r"(?:(?P<desc>.*?): +)?(?:\d+%\|.*?\| *)?(?P<done>\d+)(?:/(?
 
 
 class Frame:
-    """One drawing of one bar."""
+    """One frame of one bar."""
 
     def __init__(self, text):
         found = _FRAME.fullmatch(text)
@@ -26,28 +26,28 @@ class Frame:
 
 
 class Screen(io.StringIO):
-    """Where bars are drawn."""
+    """A stream on which bars are drawn."""
 
     def frames(self, desc=None):
-        """All that was drawn until now, of one bar or of all."""
+        """Returns the frames drawn so far, of one bar or of all."""
         callout.barrier_wait(timeout=60)
         texts = re.split(r"[\r\n]", _CONTROL.sub("", self.getvalue()))
         frames = [Frame(text.strip()) for text in texts if text.strip()]
         return [frame for frame in frames if desc is None or frame.desc == desc]
 
     def bars(self, desc=None):
-        """How many bars there were: each is drawn at 0 once."""
+        """Returns the number of bars: each is drawn at 0 once."""
         return sum(frame.done == 0 for frame in self.frames(desc))
 
     def ends(self, desc=None):
-        """(done, total) of the last drawing."""
+        """Returns (done, total) of the last frame."""
         last = self.frames(desc)[-1]
         return last.done, last.total
 
     def like_jax_tqdm(self, **more):
-        """Arguments of the drop-ins."""
+        """Returns arguments of the drop-in functions for jax-tqdm's."""
         return {"file": self, "tqdm_type": "std", **more}
 
     def bar(self, n=None, desc=None, **more):
-        """`progress` that draws here, each time that it may."""
+        """Returns `progress` drawing on this stream, as often as possible."""
         return progress(n, desc, file=self, tqdm_type="std", mininterval=0, **more)

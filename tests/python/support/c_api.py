@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""callout/c_api.h by ctypes: a host as another language would bind it.
+"""Binds callout/c_api.h by ctypes, as a host in another language would.
 
-The library is the installed package's, where that was built with its host; otherwise the C++ build's.
+The library is the installed package's, if the package was built with its host; otherwise the C++ build's.
 """
 
 import ctypes
@@ -29,8 +29,6 @@ class CompileOptions(ctypes.Structure):
         ("xla_options", Pointer),
         ("num_xla_options", Size),
         ("cache_directory", ctypes.c_char_p),
-        ("process_command", Pointer),
-        ("process_timeout_seconds", ctypes.c_double),
         ("embedded_code", ctypes.c_int32),
     )
 
@@ -49,7 +47,7 @@ SIGNATURES = {
 
 
 def library_path():
-    """None if there is no host."""
+    """Returns the path of the library; None if there is no host."""
     package = Path(callout.__file__).parent / "lib" / "libcallout.so"
     if hasattr(ctypes.CDLL(str(package)), "callout_c_api_version"):
         return package
@@ -57,7 +55,7 @@ def library_path():
 
 
 def plugin_path():
-    """CALLOUT_PJRT_PLUGIN, or what the C++ build tests with; None if there is neither."""
+    """Returns CALLOUT_PJRT_PLUGIN, or the plugin of the C++ build's tests; None if there is neither."""
     cache = BUILD / "CMakeCache.txt"
     found = re.search(r"^callout_pjrt_plugin:.*?=(.*)$", cache.read_text() if cache.exists() else "", re.MULTILINE)
     path = os.environ.get("CALLOUT_PJRT_PLUGIN") or (found[1] if found else "")
@@ -65,10 +63,10 @@ def plugin_path():
 
 
 class CApi:
-    """Its handles are destroyed by `close`, last made first."""
+    """The functions of the library. `close` destroys the handles, the newest first."""
 
     def __init__(self):
-        self._library = ctypes.CDLL(str(library_path()))  # gives up the GIL around its calls
+        self._library = ctypes.CDLL(str(library_path()))  # releases the GIL during calls
         self._handles = []
         for name, signature in SIGNATURES.items():
             function = getattr(self._library, f"callout_{name}")
@@ -78,7 +76,7 @@ class CApi:
             function.restype, function.argtypes = result, (Pointer,)
 
     def call(self, name, *args):
-        """RuntimeError("CODE: MESSAGE") where the function fails."""
+        """Calls a function. Raises RuntimeError("CODE: MESSAGE") if the function fails."""
         status = getattr(self._library, f"callout_{name}")(*args)
         if status:
             text = (
@@ -88,7 +86,7 @@ class CApi:
             raise RuntimeError(text)
 
     def make(self, kind, name, *args):
-        """A handle of that kind: what the function wrote to its last parameter."""
+        """Returns a handle of the given kind, which the function wrote to its last parameter."""
         out = Pointer()
         self.call(name, *args, ctypes.byref(out))
         self._handles.append((kind, out))
@@ -101,7 +99,7 @@ class CApi:
         return self.make("executable", "compile", client, program, ctypes.byref(options))
 
     def run(self, client, executable, values):
-        """The f32[n] that a program of f32[n] makes of `values`."""
+        """Runs a program from f32[n] to f32[n] on `values`, and returns its result."""
         given = np.asarray(values, np.float32)
         dims = (ctypes.c_int64 * 1)(given.size)
         shape_and_data = (0, FLOAT32, dims, 1, given.ctypes.data, given.nbytes)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host as test_host.py needs one: it takes a closure, and calls it on threads of its own. It knows nothing of Python.
+// A host for test_host.py. It takes a closure and calls it on threads of its own, and does not depend on Python.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,7 +19,7 @@ void KeepText(void* text, int32_t /*code*/, const char* message, size_t length) 
   static_cast<std::string*>(text)->assign(message, length);
 }
 
-// Of vectors of `n` floats; without a result if `out` is null.
+// Calls a closure with vectors of `n` floats; without a result if `out` is null.
 int32_t Call(const callout_closure& closure, const float* in, float* out, int64_t n, std::string* text) {
   const uint64_t bytes = static_cast<uint64_t>(n) * sizeof(float);
   const callout_buffer argument = {kFloat32, 1, const_cast<float*>(in), &n, bytes};
@@ -40,13 +40,14 @@ callout_closure at_exit = {};
 
 }  // namespace
 
-/// The closure is the host's; null if it was taken before.
+/// Takes a closure for the host; null if it was taken before.
 EXPORT callout_closure* host_take(callout_closure* closure) {
   if (closure->struct_size == 0) return nullptr;
   return new callout_closure(callout_closure_take(closure));
 }
 
-/// Calls it on a new thread, which then ends. Returns what it returned; its text is in `text`, cut to `size`.
+/// Calls a closure on a new thread, which then ends. Returns the code of the call, and its message in `text`, cut to
+/// `size`.
 EXPORT int32_t host_call(const callout_closure* closure, const float* in, float* out, int64_t n, char* text,
                          size_t size) {
   int32_t code = -1;
@@ -56,7 +57,7 @@ EXPORT int32_t host_call(const callout_closure* closure, const float* in, float*
   return code;
 }
 
-/// Ends it on a new thread.
+/// Destroys a closure on a new thread.
 EXPORT void host_drop(callout_closure* closure) {
   std::thread([closure] {
     closure->destroy(closure->context);
@@ -64,7 +65,7 @@ EXPORT void host_drop(callout_closure* closure) {
   }).join();
 }
 
-/// Calls it and ends it when the process exits: after the interpreter.
+/// Calls a closure and destroys it when the process exits: after the interpreter.
 EXPORT void host_call_at_exit(callout_closure* closure) {
   at_exit = callout_closure_take(closure);
   std::atexit([] {

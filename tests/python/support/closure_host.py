@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""closure_host.cc, built and loaded: a host of the same process."""
+"""Builds and loads closure_host.cc, a host of the same process."""
 
 import ctypes
 import subprocess
@@ -13,7 +13,7 @@ FLOATS = np.ctypeslib.ndpointer(np.float32, flags="C")
 
 
 def address_of(capsule):
-    """Of the `callout_closure` in a capsule."""
+    """Returns the address of the `callout_closure` in a capsule."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     return get(capsule, b"callout_closure")
@@ -28,7 +28,7 @@ def build(folder):
 
 class Host:
     def __init__(self, path):
-        library = ctypes.CDLL(str(path))  # gives up the GIL around its calls
+        library = ctypes.CDLL(str(path))  # releases the GIL during calls
         self._take, self.call, self.drop = library.host_take, library.host_call, library.host_drop
         self.call_at_exit = library.host_call_at_exit
         self._take.restype, self._take.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
@@ -41,11 +41,11 @@ class Host:
             function.restype = ctypes.c_int32 if function is self.call else None
 
     def take(self, capsule):
-        """The closure, the host's from now on; None if it was before."""
+        """Returns the closure, owned by the host from now on; None if it was taken before."""
         return self._take(address_of(capsule))
 
     def run(self, taken, values, has_result=True):
-        """(code, text, result) of one call on a thread of the host's."""
+        """Returns (code, text, result) of one call on a thread of the host's."""
         given = np.asarray(values, np.float32)
         out = np.zeros_like(given)
         text = ctypes.create_string_buffer(1 << 16)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `callout` of the C++ build, for programs that this JAX exports."""
+"""Runs the command `callout` of the C++ build with programs that this JAX exports."""
 
 import dataclasses
 import os
@@ -14,7 +14,7 @@ import limited
 import numpy as np
 
 COMMAND = Path(os.environ.get("CALLOUT_COMMAND") or c_api.BUILD / "bin" / "callout")
-STABLEHLO = "1.13.0"  # what the CPU plugin reads
+STABLEHLO = "1.13.0"  # the version that the CPU plugin reads
 
 
 TWICE = """
@@ -38,7 +38,7 @@ def build_library(folder, source, *, optimization="-O1"):
 
 
 def missing():
-    """Why there is no command; "" if there is one."""
+    """Returns the reason why there is no command; "" if there is one."""
     if not COMMAND.exists():
         return f"no {COMMAND}: cmake --workflow --preset dev"
     return "" if c_api.plugin_path() else "no CPU plugin"
@@ -53,7 +53,7 @@ class Finished:
 
 
 class Program:
-    """A program in a file, and what the command makes of it."""
+    """A program in a file, run by the command."""
 
     def __init__(self, folder, jitted, *shapes, allowed=()):
         self.folder, self.path = folder, folder / "program.jax"
@@ -62,7 +62,7 @@ class Program:
         self.path.write_bytes(self.exported.serialize())
 
     def run(self, *arguments, bind=(), flags=()):
-        """With NumPy arrays, which go through an .npz file and come back through another one."""
+        """Runs the program with NumPy arrays, which are passed and returned in .npz files."""
         given, returned = self.folder / "given.npz", self.folder / "returned.npz"
         returned.unlink(missing_ok=True)
         np.savez(given, *arguments)
@@ -80,7 +80,7 @@ class Program:
 
 
 def run_command(*arguments, output=None, first=""):
-    """`first`: Python statements that change what the command inherits of its caller."""
+    """Runs the command. `first` holds Python statements that change the environment that the command inherits."""
     line = [str(COMMAND), *map(str, arguments)]
     if first:
         begin = f"import os, resource, signal, sys\n{first}\nos.execv(sys.argv[1], sys.argv[1:])"

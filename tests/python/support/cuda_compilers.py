@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests that compile CUDA C++: what they need of this machine, and what they compile."""
+"""Requirements and kernels of tests that compile CUDA C++."""
 
 import pytest
 from callout import cuda
@@ -12,12 +12,12 @@ SCALE = """extern "C" __global__ void scale(const float* x, float* y, float fact
 }
 """
 
-# One thread an element, as many as there are.
+# Launches one thread for each element.
 EACH = {"launch_dims": lambda x, *_: x.size, "constants": {"n": lambda x, *_: x.size}}
 
 
 def require_nvcc() -> None:
-    """Skips a test where there is no nvcc."""
+    """Skips a test without nvcc."""
     try:
         find_nvcc(None, ())
     except cuda.CompileError as error:
@@ -25,7 +25,7 @@ def require_nvcc() -> None:
 
 
 def require_nvrtc() -> None:
-    """Skips a module's tests where there is no NVRTC."""
+    """Skips a module's tests without NVRTC."""
     try:
         find_nvrtc()
     except cuda.CompileError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m callout.doctor`, in a process of its own."""
+"""Runs `python -m callout.doctor` in a process of its own."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory and the streams of the CUDA driver's double, as callbacks on the device use them."""
+"""Memory and streams of the CUDA driver's double, as callbacks on the device use them."""
 
 import ctypes
 import functools
@@ -30,7 +30,7 @@ _SIGNATURES = {
 
 
 class DriverError(Exception):
-    """The driver refused."""
+    """The driver returned an error."""
 
 
 @functools.cache
@@ -49,12 +49,12 @@ def driver(name: str, *arguments: Any) -> None:
 
 
 def address(buffer: Any) -> int:
-    """Where a Buffer is."""
+    """Returns the address of a Buffer."""
     return int(buffer.__cuda_array_interface__["data"][0])
 
 
 def seen(buffer: Any) -> np.ndarray:
-    """A Buffer's content, when what is queued has run."""
+    """Returns a Buffer's content after the queued work has run."""
     found = np.empty(buffer.shape, buffer.dtype)
     driver("cuStreamSynchronize", buffer.__cuda_array_interface__["stream"])
     driver("cuMemcpyDtoH", found.ctypes.data, address(buffer), buffer.nbytes)
@@ -62,12 +62,12 @@ def seen(buffer: Any) -> np.ndarray:
 
 
 def copy(ctx: Any, out: Any, x: Any) -> None:
-    """A buffer callback that queues a copy."""
+    """Queues a copy, as a buffer callback."""
     driver("cuMemcpyDtoDAsync", address(out), address(x), x.nbytes, ctx.stream)
 
 
 def filling(value: int) -> Callable[..., None]:
-    """A buffer callback that queues a fill with bytes."""
+    """Makes a buffer callback that queues a fill with bytes."""
 
     def fill(ctx: Any, out: Any, *args: Any) -> None:
         driver("cuMemsetD8Async", address(out), value, out.nbytes, ctx.stream)

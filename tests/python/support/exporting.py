@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs to export, and what binds their names."""
+"""Programs to export, and functions that bind their names."""
 
 import callout
 import jax
@@ -9,7 +9,7 @@ F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
 
 def everything(x):
-    """Each kind of callback; the ordered ones are a chain, and so are the values."""
+    """Uses each kind of callback in a chain of values; the ordered ones are also a chain of effects."""
     x = callout.tap("tap.ordered", x, ordered=True, name="first")
     y = callout.pure_callback("call", F32, x)
     z = callout.io_callback("io", F32, y, ordered=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The foreign functions of ffi_handlers.cc: how they are registered and called."""
+"""Registers and calls the foreign functions of ffi_handlers.cc."""
 
 import ctypes
 import subprocess
@@ -25,7 +25,7 @@ SIGNATURES = {
 
 
 def build(folder):
-    """Builds the library in `folder`; its path."""
+    """Builds the library in `folder` and returns its path."""
     path = folder / "libhandlers.so"
     source = Path(__file__).with_name("ffi_handlers.cc")
     flags = ["-std=c++20", "-O1", "-shared", "-fPIC", f"-I{ffi.include_dir()}"]
@@ -36,7 +36,7 @@ def build(folder):
 def register(path):
     """Registers the targets of the library: "test.affine", ..."""
     library = ctypes.CDLL(str(path))
-    jax.devices()  # types are to be registered before targets, and without a backend JAX has its own order
+    jax.devices()  # without a backend, JAX would not register types before targets
     for name, signature in SIGNATURES.items():
         ffi.register_ffi_target(f"test.{name}", ffi.pycapsule(getattr(library, name)), signature=signature)
     for function in (library.count_type_id, library.count_type_info):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers as their authors write them, with XLA's own C++ API: attributes of every kind, stages, state.
+// Handlers in the style of their users, with XLA's own C++ API: attributes of every kind, stages, state.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace ffi = xla::ffi;
 
-// y = a x + b, element by element.
+// Computes y = a x + b, element by element.
 static ffi::Error Affine(float a, int64_t b, ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) {
   if (a == 0) return ffi::Error(ffi::ErrorCode::kInvalidArgument, "a must not be zero");
   for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = a * x.typed_data()[i] + static_cast<float>(b);
@@ -22,7 +22,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     affine, Affine,
     ffi::Ffi::Bind().Attr<float>("a").Attr<int64_t>("b").Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
 
-// The sum and the largest of the elements; how many there are as an attribute's check.
+// Computes the sum and the maximum of the elements. An attribute holds the expected number of elements.
 static ffi::Error Moments(std::string_view mode, ffi::Span<const int32_t> weights, ffi::Dictionary options, bool negate,
                           ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> sum,
                           ffi::ResultBuffer<ffi::F32> largest) {
@@ -55,7 +55,7 @@ static ffi::Error InMemory(ffi::AnyBuffer x, ffi::ResultBuffer<ffi::F32> y) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(in_memory, InMemory, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::Buffer<ffi::F32>>());
 
-// Adds to its result, which the caller makes in the place of the argument.
+// Adds 1 to its result, which the caller aliases with the argument.
 static ffi::Error AddOne(ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32> y) {
   for (size_t i = 0; i < y->element_count(); ++i) y->typed_data()[i] += 1;
   return ffi::Error::Success();
@@ -63,7 +63,7 @@ static ffi::Error AddOne(ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32> y) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(add_one, AddOne,
                               ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
 
-// The words of each key in reverse, as keys, and their sum.
+// Returns keys with the words of each key reversed, and their sum.
 static ffi::Error TurnKeys(ffi::Buffer<ffi::U32> keys, ffi::ResultBuffer<ffi::U32> turned,
                            ffi::ResultBuffer<ffi::U32> sums) {
   const size_t width = static_cast<size_t>(keys.dimensions().back());
@@ -113,12 +113,12 @@ static ffi::Error RowSums(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(row_sums, RowSums,
                               ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
-// The largest number of rows since it was called with a negative number.
+// Returns the largest number of rows since the last call with a negative number.
 extern "C" int64_t largest_rows_seen(int64_t reset) {
   return reset < 0 ? g_largest_rows.exchange(0) : g_largest_rows.load();
 }
 
-// A state an executable: how often it ran.
+// State of an executable: the number of its runs.
 struct Count {
   static ffi::TypeId id;
   static ffi::TypeInfo info;
@@ -152,7 +152,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     ffi::Ffi::Bind().Attr<int64_t>("device_index").Attr<std::string_view>("sharding").Arg<ffi::Buffer<ffi::F32>>());
 extern "C" int64_t noted() { return g_noted; }
 
-// What came before typed FFI: untyped pointers, and a string.
+// An untyped handler, from before typed FFI: untyped pointers, and a string.
 extern "C" void legacy_twice(void* out, const void** in) {
   *static_cast<float*>(out) = 2 * *static_cast<const float*>(in[0]);
 }

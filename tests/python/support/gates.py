@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that stop in their middle until they are let go, and whose dispatch has returned by then.
+"""Programs that stop in their middle until they are released, after their dispatch has returned.
 
-On a CPU a callback that is numpy_only waits. On CUDA no Python callback can: XLA calls the host in the thread that
-dispatches the program. There the stream waits, in a function of the C library that the driver calls.
+On a CPU, a numpy_only callback waits. On CUDA no Python callback can wait, because XLA calls the host in the thread
+that dispatches the program. There the stream waits, in a function of the C library that the driver calls.
 """
 
 import ctypes
@@ -32,7 +32,7 @@ class Gate:
         return value
 
     def in_program(self, value):
-        # XLA runs cheap programs in their caller: this one has a product of matrices.
+        # The product of matrices makes the program expensive: XLA runs cheap ones in their caller's thread.
         matrix = jnp.full((64, 64), value)
         value = value + 0 * (matrix @ matrix)[0, 0]
         return self.pass_through(value)
@@ -52,7 +52,7 @@ class Gate:
 
 
 class StreamGate(Gate):
-    """Blocks the streams that programs run on. Every value is 1, which is what `left` says of each that has passed."""
+    """Blocks the streams on which programs run. Every value is 1, so `left` returns 1 for each that has passed."""
 
     def __init__(self):
         super().__init__()
@@ -97,7 +97,7 @@ class StreamGate(Gate):
 
 
 def gate():
-    """A gate for programs on JAX's default platform."""
+    """Makes a gate for programs on JAX's default platform."""
     if BY_FALLBACK:
         pytest.skip(SYNCHRONOUS)
     return StreamGate() if ON_CUDA else Gate()

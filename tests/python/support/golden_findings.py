@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden programs that find something (checks that fail or warn, places where NaN begins), and those of several shapes."""
+"""Golden programs with findings (checks that fail or warn, places where NaN begins), and programs of several shapes."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ _MODEL = Path(__file__).with_name("golden_model.py")
 
 
 def _model() -> dict[str, Any]:
-    """The functions of golden_model.py, which say in the programs that this is its name, wherever it is."""
+    """Loads the functions of golden_model.py under a fixed file name, which their programs contain."""
     functions: dict[str, Any] = {}
     exec(compile(_MODEL.read_text(), _MODEL.name, "exec"), functions)
     return functions

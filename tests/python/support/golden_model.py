@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What golden_findings.py exports: programs say by the lines of this file where a check stands and where NaN begins."""
+"""Functions that golden_findings.py exports. Programs contain the line numbers of this file: never move a line."""
 
 import callout
 import jax

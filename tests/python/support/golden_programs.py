@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that one version of Callout exported, and that all later ones load: tests/python/golden holds them.
+"""Programs that one version of Callout exported into tests/python/golden, and that all later versions must load.
 
 Each case traces a program of one kind of callback, option or sink. golden_runs.py exports and runs them.
 """
@@ -35,7 +35,7 @@ GRID = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A program, and what it is called with."""
+    """A program with its arguments."""
 
     program: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -45,14 +45,14 @@ class Case:
     shape: str | None = None  # symbolic, of all arguments
     has_vjp: bool = False  # the file has derivatives, too
     fails: bool = False
-    shapes: tuple[dict[str, int], ...] = ()  # of `shape`, all in one file
+    shapes: tuple[dict[str, int], ...] = ()  # values for `shape`; one file has programs for all
 
 
 CASES: dict[str, Case] = {}
 
 
 def case(name: str, program: Callable[..., Any], *arguments: Any, **more: Any) -> None:
-    """Adds one."""
+    """Adds a case."""
     CASES[name] = Case(program, arguments, **more)
 
 
@@ -69,12 +69,12 @@ def io(x: Any, **more: Any) -> Any:
 
 
 def looped(body: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """Ten steps of it."""
+    """Returns ten steps of `body`."""
     return lambda x: lax.fori_loop(0, 10, lambda i, x: body(i, x), x)
 
 
 def tapped(**options: Any) -> Callable[[Any], Any]:
-    """A tap in a loop, with options."""
+    """Returns a tap in a loop, with options."""
     return looped(lambda i, x: callout.tap("tap", x + i.astype(x.dtype), **options))
 
 
@@ -166,7 +166,7 @@ case(
     X,
 )
 
-# What a sink is bound to by a name: a name, leaves and steps.
+# The name of a sink, which is bound later; its taps have a name, leaves and steps.
 SINK = "sink"
 case("sink", looped(lambda i, x: callout.tap(SINK, {"x": x + i, "half": x / 2}, step=i)["x"]), X)
 case("sink_vector", looped(lambda _, x: callout.tap(SINK, x + 1, name="vector")), XS)
@@ -266,7 +266,7 @@ case(
     XS,
 )
 
-# Code that programs carry.
+# Code that programs embed.
 CPP = """
 #include "callout/kernel.h"
 void scale(callout::In<float, 0> x, callout::Attr<"by", float> by, callout::Out<float, 0> y) { y = by * x; }
@@ -276,7 +276,7 @@ CALLOUT_KERNEL(scale);
 
 @functools.cache
 def carried() -> Any:
-    """The library that programs carry. It stands in one file, whose digest they have."""
+    """Builds the library that programs embed. They contain the digest of its one file."""
     return callout.cpp.load_inline(CPP, flags=["-Os", "-s"], name="golden", embed=True)
 
 
@@ -284,7 +284,7 @@ case("cpp_embedded", lambda x: carried().scale.options(out=F32)(x, by=2.0), X)
 case("cpp_embedded_lanes", jax.vmap(lambda x: carried().scale.options(out=F32, vmap_method="parallel")(x, by=2.0)), XS)
 
 
-# What is sent to the host and received from it. No tracing makes these ops: the text is the program.
+# Values that are sent to the host and received from it. No tracing makes these ops, so the program is text.
 _SENT = "is_host_transfer = true}> :"
 _HANDLE = "<{channel_handle = #stablehlo.channel_handle<handle ="
 TRANSFERS = f"""
@@ -308,7 +308,7 @@ def mesh() -> Any:
 
 
 def mapped(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`f` of each device's shard."""
+    """Applies `f` to each device's shard."""
     return lambda x: jax.shard_map(f, mesh=mesh(), in_specs=P("d"), out_specs=P("d"), check_vma=False)(x)
 
 
@@ -337,7 +337,7 @@ case("devices_print", mapped(lambda x: hcb.id_print(x)), EIGHT, sharded=SHARDED)
 case("devices_progress", mapped(scanned(drawn(devices="each", ncols=80))), EIGHT, sharded=SHARDED)
 case("devices_fail", lambda x: callout.tap("tap", x, on_full="fail") * 2, EIGHT, sharded=SHARDED)
 
-# For cuda. Those that run on a CPU too are run there.
+# Programs for cuda. Those for both platforms are also run on a CPU.
 BOTH = ("cpu", "cuda")
 case("platforms_call", lambda x: io(pure(x), ordered=True), X, platforms=BOTH)
 case("platforms_tap", tapped(every=2, name="both"), X, platforms=BOTH)
@@ -359,14 +359,14 @@ CUDA_SOURCE = """extern "C" __global__ void scale(const float* x, float* y, floa
 
 @functools.cache
 def kernel(**more: Any) -> Any:
-    """A kernel in PTX."""
+    """Compiles a kernel in PTX."""
     each = {"launch_dims": lambda x, *_: x.size, "constants": {"n": lambda x, *_: x.size}}
     module = callout.cuda.load_inline(CUDA_SOURCE, {"scale": {**each, **more}}, name="golden", arch="sm_90")
     return module.scale
 
 
 case("cuda_image", lambda x: kernel()(x, factor=2), XS, platforms=("cuda",))
-# It reads by the map's first word, as only the double of the driver lets it.
+# The kernel reads through the map's first word, which works only on the double of the driver.
 CUDA_MAP_SOURCE = """struct alignas(64) CUtensorMap { unsigned long long opaque[16]; };
 extern "C" __global__ void through_map(float* y, const __grid_constant__ CUtensorMap map) {
   y[threadIdx.x] = reinterpret_cast<const float*>(map.opaque[0])[threadIdx.x];
@@ -376,7 +376,7 @@ extern "C" __global__ void through_map(float* y, const __grid_constant__ CUtenso
 
 @functools.cache
 def mapped_kernel() -> Any:
-    """A kernel with all that a launch may be told."""
+    """Compiles a kernel with all settings of a launch."""
     settings = {
         "tensor_maps": {"map": {"argument": 0, "box": 4, "l2_promotion": 128}},
         "out": lambda x: like(x),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the programs of golden_programs.py are exported and run.
+"""Exports and runs the programs of golden_programs.py.
 
-`python tests/python/support/golden_runs.py` in the folder of the repository writes those that have no file in
-tests/python/golden yet, and what they returned and sent then, by the oldest JAX that is supported. A file that is there
-is never written again: programs like it are out in the world.
+`python tests/python/support/golden_runs.py` in the folder of the repository writes the programs that have no file in
+tests/python/golden yet, with the values that they returned and sent, by the oldest supported JAX. An existing file is
+never written again, because users have programs like it.
 """
 
 import contextlib
@@ -34,10 +34,10 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 FOLDER = Path(__file__).parents[1] / "golden"
-STABLEHLO = "1.13.0"  # what the CPU plugin reads
+STABLEHLO = "1.13.0"  # the version that the CPU plugin reads
 _TRANSFERRED = {"transfers": Case(lambda x, y: x + y[0, 0], (np.float32(2), np.ones((2, 3), np.float32)))}
 
-# What the names of calls are bound to, whatever the shapes.
+# The functions to which the names of calls are bound, for any shapes.
 CALLS: dict[str, Callable[..., Any]] = {
     "add_one": lambda x: x + np.array(1, x.dtype),
     "io.add_one": lambda x: x + np.array(1, x.dtype),
@@ -52,9 +52,9 @@ CALLS: dict[str, Callable[..., Any]] = {
     "sink": lambda *_: None,
     "channels:1,2->3": lambda x, y: x + y.sum(dtype=np.float32),
 }
-# What is left over of its batches has lost its loop when it comes from a file: nobody relies on where it is counted.
+# The remainder of its batches loses its loop in a file, so the place where the remainder is counted may change.
 _DRAWN_OTHERWISE = {"progress_map_batches"}
-_PURE = {"add_one", "sum", "three", "same"}  # how often these are called is XLA's affair
+_PURE = {"add_one", "sum", "three", "same"}  # XLA decides how often it calls these
 
 NATIVE = """#include <stdint.h>
 int32_t add_one(void** ptrs, const int64_t* dims, void* stream) {
@@ -67,7 +67,7 @@ int32_t add_one(void** ptrs, const int64_t* dims, void* stream) {
 
 
 def all_cases() -> dict[str, Case]:
-    """Those that are traced, and those that are text."""
+    """Returns the traced programs, and those that are text."""
     return {**CASES, **FINDINGS, **_TRANSFERRED}
 
 
@@ -76,13 +76,16 @@ def file_of(name: str) -> Path:
 
 
 def expected() -> dict[str, Any]:
-    """What each program did when its file was written."""
+    """Returns the recorded outcome of each program, from the time when its file was written."""
     found: dict[str, Any] = json.loads((FOLDER / "expected.json").read_text())
     return found
 
 
 class Bound(contextlib.ExitStack):
-    """The names that programs call, for the length of a block. `notes` has what their callbacks got."""
+    """Binds the names that programs call, for the length of a block.
+
+    `notes` has the values that their callbacks received.
+    """
 
     def __init__(self, folder: Path):
         super().__init__()
@@ -114,18 +117,18 @@ class Bound(contextlib.ExitStack):
 
 
 def placed(value: Any, spec: P | None) -> Any:
-    """The argument of a sharded program."""
+    """Places the argument of a sharded program on its devices."""
     return value if spec is None else jax.device_put(value, NamedSharding(mesh(), spec))
 
 
 def arguments_of(one: Case) -> list[Any]:
-    """Those that a case's program is called with."""
+    """Returns the arguments of a case's program."""
     specs = one.sharded or (None,) * len(one.arguments)
     return [placed(value, spec) for value, spec in zip(one.arguments, specs, strict=True)]
 
 
 def exported(name: str, one: Case) -> bytes:
-    """A case's file."""
+    """Returns the content of a case's file."""
     shapes = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=getattr(x, "sharding", None)), arguments_of(one)
     )
@@ -145,7 +148,7 @@ def exported(name: str, one: Case) -> bytes:
 
 
 def described(tree: Any) -> list[str]:
-    """Arrays as text that says all of them."""
+    """Describes arrays as text: dtype, shape and values."""
 
     def text(leaf: Any) -> str:
         leaf = np.asarray(leaf)
@@ -156,20 +159,20 @@ def described(tree: Any) -> list[str]:
 
 
 def drawn(text: str) -> list[str]:
-    """The last frame of a bar, without times and rates; of several bars, sorted."""
+    """Returns the last frame of each bar, without times and rates, sorted."""
     frames: dict[str, str] = {}
     for frame in re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)):
         before, _, behind = frame.strip().partition(" [")
         place = re.search(r" *(\d+%\||[\d.]+it$)", before)
         if place is not None:
             fields = re.findall(r"[a-z]+=[^,]+(?=[,\]])", behind)
-            full = re.sub("##+", "#", before)  # a bar of so many columns makes room for its rate
+            full = re.sub("##+", "#", before)  # a bar gets shorter to make room for its rate
             frames[before[: place.start()]] = f"{full} {fields}"
     return sorted(frames.values())
 
 
 def watched(before: Any) -> dict[str, Any]:
-    """What watches have seen since."""
+    """Returns the findings of watches since `before`."""
 
     def fields(name: str, counts: Any) -> dict[str, Any]:
         old = before.get(name, {"calls": 0, "elements": 0, "nan": 0, "inf": 0})
@@ -182,7 +185,7 @@ def watched(before: Any) -> dict[str, Any]:
 
 
 class Found(logging.Handler):
-    """What is logged and warned of in a block."""
+    """Collects log records and warnings in a block."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -205,14 +208,14 @@ class Found(logging.Handler):
 
 
 def failure(error: Exception) -> str:
-    """What a program found that fails, in the words of the program."""
+    """Returns the part of an error that the program itself determines."""
     text = str(error)
     begins = [text.index(each) for each in ("check failed: ", "locate_nans: ") if each in text]
     return text[min(begins, default=0) :].splitlines()[0]
 
 
 def outcome(one: Case, call: Callable[..., Any]) -> dict[str, Any]:
-    """What a program returns, or says when it fails."""
+    """Returns the results of a program, or its error."""
     try:
         result = described(jax.block_until_ready(jax.jit(call)(*arguments_of(one))))
     except RuntimeError as error:
@@ -227,7 +230,7 @@ def outcome(one: Case, call: Callable[..., Any]) -> dict[str, Any]:
 
 
 def run(name: str, call: Callable[..., Any], bound: Bound) -> dict[str, Any]:
-    """What a program returns, sends, prints, draws and finds; what has no order is sorted."""
+    """Returns the results, records, prints, bars and findings of a program; those without an order are sorted."""
     one = all_cases()[name]
     bound.notes.clear()
     before = callout.stats()["watches"]
@@ -244,14 +247,14 @@ def run(name: str, call: Callable[..., Any], bound: Bound) -> dict[str, Any]:
         "printed": sorted(printed) if one.sharded else printed,
         "drawn": [] if name in _DRAWN_OTHERWISE else drawn(err.getvalue()),
         "watched": watched(before),
-        "said": said.texts if name in FINDINGS else [],  # what watches have seen is above
+        "said": said.texts if name in FINDINGS else [],  # "watched" has the findings of watches
     }
     kept: dict[str, Any] = json.loads(json.dumps({key: value for key, value in found.items() if value}))
     return kept
 
 
 def loaded(name: str) -> Any:
-    """The program of a file; of several shapes, the one that fits the case's arguments."""
+    """Loads the program of a file; of several shapes, the program that fits the case's arguments."""
     file = file_of(name).read_bytes()
     if not file.startswith(MAGIC):
         return jax.export.deserialize(bytearray(file))
@@ -262,7 +265,7 @@ def loaded(name: str) -> Any:
 
 
 def parts(file: bytes) -> list[tuple[str, bytes]]:
-    """The labels and the programs of a file of several shapes."""
+    """Returns the labels and programs of a file of several shapes."""
     found, at = [], len(MAGIC)
     while at < len(file):
         both = []
@@ -275,8 +278,8 @@ def parts(file: bytes) -> list[tuple[str, bytes]]:
 
 
 def write() -> None:
-    """Writes what is missing."""
-    jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*")  # no paths of this machine
+    """Writes the missing files."""
+    jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*")  # removes the paths of this machine
     jax.config.update("jax_include_full_tracebacks_in_locations", False)
     FOLDER.mkdir(exist_ok=True)
     known = expected() if (FOLDER / "expected.json").exists() else {}

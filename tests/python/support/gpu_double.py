@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for CUDA on this machine's CPU: the handlers run on the double of the CUDA driver.
+"""Runs programs for CUDA on this machine's CPU: the handlers run on the double of the CUDA driver.
 
-The double is the driver of software_gpu/, of the C++ build; `CALLOUT_SOFTWARE_GPU` may name another. The arrays of XLA:CPU
-are its device memory, so the test that copies go where they should are those of C++; here are whole programs,
-transformations and errors.
+The double is the driver of software_gpu/, from the C++ build; `CALLOUT_SOFTWARE_GPU` may name another one. The arrays
+of XLA:CPU are its device memory, so the C++ tests check that copies have the right direction; these tests run whole
+programs, transformations and errors.
 
-XLA:CPU knows one handler a name. What exists for CUDA alone is registered when it is first needed (`gpu_double`). What
-exists for both platforms, such as callout.v1.call, needs a process of its own, in which the handlers for CUDA are registered
-for platform cpu and those for a CPU are not: a pytest with CALLOUT_TEST_ON_GPU_DOUBLE=1, any test file, or a program that
-calls `import_callout_on_the_double` before it imports callout.
+XLA:CPU knows one handler for each name. Targets that exist only for CUDA are registered when they are first needed
+(`gpu_double`). Targets for both platforms, such as callout.v1.call, need a process of their own, in which the handlers
+for CUDA are registered for platform cpu instead of those for a CPU: a pytest process with CALLOUT_TEST_ON_GPU_DOUBLE=1,
+with any test file, or a program that calls `import_callout_on_the_double` before it imports callout.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ DRIVER = Path(os.environ.get("CALLOUT_SOFTWARE_GPU", _BUILD / "software_gpu" / "
 IMAGE = DRIVER.with_name("kernels.image")
 _ADAPTER = DRIVER.parents[2] / "src" / "testing" / "gpu_on_cpu.so"
 
-_ON_PLUGIN = os.environ.get("CALLOUT_TEST_PLATFORM") == "cuda"  # programs without pytest import this, too
+_ON_PLUGIN = os.environ.get("CALLOUT_TEST_PLATFORM") == "cuda"  # programs without pytest import this module, too
 _ENVIRONMENT = {
     "CALLOUT_CUDA_DRIVER": str(DRIVER),
     "CALLOUT_SOFTWARE_GPU_DEVICES": "8",
@@ -57,25 +57,25 @@ class _Control(ctypes.Structure):
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The double; on the plugin the driver that it has loaded."""
+    """Loads the double; on the plugin, the driver that the plugin has loaded."""
     return ctypes.CDLL("libcuda.so.1" if _ON_PLUGIN else str(DRIVER))
 
 
 @functools.cache
 def control() -> _Control:
-    """The double's controls."""
+    """Returns the double's controls."""
     find = library().software_gpu_control
     find.restype = ctypes.POINTER(_Control)
     return find().contents
 
 
 def calls(function: str) -> int:
-    """How often a function of the driver was called."""
+    """Returns the number of calls of a driver function."""
     return control().calls(function.encode())
 
 
 def fail(function: str, nth: int, code: int) -> None:
-    """The nth call of a function from now on fails with a CUDA error."""
+    """Makes the nth call of a driver function from now on fail with a CUDA error."""
     control().fail(function.encode(), nth, code)
 
 
@@ -86,13 +86,16 @@ def _address(capsule: object) -> int:
 
 
 def environment_without() -> dict[str, str]:
-    """That of a process which shall not find the double: it may be in this one's, for tests that came before."""
+    """Returns the environment of a process without the double, which earlier tests may have put into this process's."""
     return {name: value for name, value in os.environ.items() if value != _ENVIRONMENT.get(name)}
 
 
 @functools.cache
 def _adapter() -> Any:
-    """Makes handlers for cpu of those for CUDA. The environment of the double is set before it is loaded."""
+    """Returns an adapter from handlers for CUDA to handlers for cpu.
+
+    The environment is set before the double is loaded.
+    """
     os.environ.update(_ENVIRONMENT)
     adapt = ctypes.CDLL(str(_ADAPTER)).callout_gpu_on_cpu
     adapt.restype, adapt.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
@@ -105,7 +108,7 @@ def _adapter() -> Any:
 
 @functools.cache
 def _register() -> None:
-    """What exists for CUDA alone, for cpu."""
+    """Registers targets that exist only for CUDA for platform cpu."""
     from callout import _ext
 
     taken = _taken | {name for name, platform, _ in _ext.ffi_targets() if platform == "cpu"}
@@ -114,14 +117,14 @@ def _register() -> None:
             jax.ffi.register_ffi_target(name, _adapter()(handlers), platform="cpu")
 
 
-# Targets for CUDA that are registered for platform cpu, in the place of those for a CPU.
+# Targets for CUDA that are registered for platform cpu instead of those for a CPU.
 _taken: set[str] = set()
 
 
 def import_callout_on_the_double() -> None:
-    """Imports callout, with the handlers for CUDA in the place of those for a CPU where there are both.
+    """Imports callout for the rest of the process, with the handlers for CUDA instead of those for a CPU.
 
-    For the rest of the process, which has not imported callout before.
+    Raises RuntimeError if the process has imported callout before.
     """
     if "callout" in sys.modules:
         raise RuntimeError("callout was imported before: its handlers for a CPU are registered")
@@ -139,18 +142,18 @@ def import_callout_on_the_double() -> None:
         jax.ffi.register_ffi_target(name, handlers, platform=platform)
     from callout._targets.partitioning import partitioned_calls
 
-    partitioned_calls.in_meeting = lambda call: None  # XLA collects what several GPUs have
+    partitioned_calls.in_meeting = lambda call: None  # XLA gathers values of several GPUs
 
 
 ON_DOUBLE = os.environ.get("CALLOUT_TEST_ON_GPU_DOUBLE") == "1"
-"""Whether this process's callbacks run as on CUDA."""
+"""True if this process's callbacks run as on CUDA."""
 
 if ON_DOUBLE and "callout" not in sys.modules:
     import_callout_on_the_double()
 
 
 def _require_software_gpu() -> None:
-    """Skips a test of the plugin whose driver has no controls: it counts calls and makes them fail."""
+    """Skips a test that counts the driver's calls or makes them fail, if the plugin's driver has no controls."""
     import platforms
 
     if not platforms.on_software_gpu():
@@ -159,7 +162,7 @@ def _require_software_gpu() -> None:
 
 @contextlib.contextmanager
 def on_cpu() -> Iterator[None]:
-    """Kernels for CUDA run on platform cpu, on the double, until the block ends; on the plugin they run as they are."""
+    """Runs kernels for CUDA on platform cpu by the double until the block ends; on the plugin, runs them unchanged."""
     if _ON_PLUGIN:
         _require_software_gpu()
         try:
@@ -186,17 +189,16 @@ def on_cpu() -> Iterator[None]:
 
 @pytest.fixture
 def gpu_double() -> Iterator[_Control]:
-    """`on_cpu` for one test; gives the double's controls."""
+    """Applies `on_cpu` to one test, and returns the double's controls."""
     with on_cpu():
         yield control()
 
 
 def run_suites(*arguments: str, timeout: float = 500) -> dict[str, int]:
-    """Runs pytest with these arguments in a process where callbacks run as on CUDA; how many tests ended how.
+    """Runs pytest with these arguments where callbacks run as on CUDA; returns the number of tests by outcome.
 
-    Files are found by their names, in all folders of the Python tests. On the plugin the process runs on the plugin, too.
-
-    Fails with the other process's report if one of them did.
+    Files are found by their names, in all folders of the Python tests. The tests run in a process of their own; on the
+    plugin, this process runs on the plugin, too. Fails with the other process's report if a test fails.
     """
     if _ON_PLUGIN:
         _require_software_gpu()
@@ -220,6 +222,6 @@ def run_suites(*arguments: str, timeout: float = 500) -> dict[str, int]:
 
 
 def passed(outcomes: dict[str, int]) -> None:
-    """Checks what `run_suites` returned. On the plugin some tests need more devices, or memory of the host's."""
+    """Checks the outcomes of `run_suites`. On the plugin, tests that need more devices or host memory are skipped."""
     assert outcomes["passed"] > 0
     assert set(outcomes) <= ({"passed", "skipped"} if _ON_PLUGIN else {"passed"})

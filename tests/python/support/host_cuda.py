@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA C++ compiled for this machine's CPU: what the double of the driver runs in the place of images for a GPU.
+"""Compiles CUDA C++ for this machine's CPU; the double of the driver runs the code instead of images for a GPU.
 
-The threads of a launch run one after another, so kernels in which they wait for each other are not for this.
+The threads of a launch run one after another, so kernels whose threads wait for each other are not supported.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ static thread_local void* dynamic_shared;
 static Place At(const unsigned (&axes)[3]) { return {axes[0], axes[1], axes[2]}; }
 """
 
-# Without a name: what libraries share by name would be one kernel's, of the first of them.
+# Unnamed: if libraries shared a name, all would get the first library's kernel.
 _WRAPPERS = """
 namespace {
 template <typename... Parameters, size_t... kIndices>

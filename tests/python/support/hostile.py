@@ -17,8 +17,8 @@ _DTYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 ONE, TWO = np.float32(1), np.arange(2, dtype=np.float32)
 SECRET = jax.ShapeDtypeStruct((4096,), jnp.float32)
-# The core refuses a program when it runs; one that JAX's callbacks carry is refused when it is lowered.
-# A core in Python raises NotImplementedError for features that it lacks.
+# The core rejects a program when it runs; JAX's callbacks reject it when it is lowered. A core in Python raises
+# NotImplementedError for features that it lacks.
 REFUSED = (jax.errors.JaxRuntimeError, callout.CallbackError, *(() if has_core() else (NotImplementedError,)))
 
 
@@ -41,9 +41,9 @@ def _attribute(value):
 
 
 def program(target, attributes, operands=(), results=()):
-    """An exported program that is one call, of arguments of these shapes, and returns what the call does.
+    """Makes an exported program of one call with arguments of these shapes, and returns its results and a number.
 
-    And a number, so that nobody leaves it out.
+    The number is a result that always exists, so that the program is not dropped.
     """
 
     def like_it(*args):
@@ -69,7 +69,7 @@ def program(target, attributes, operands=(), results=()):
 
 
 def run(target, attributes, operands=(), results=()):
-    """Runs such a program with these arrays, and waits for what it sends."""
+    """Runs a program of one call with these arrays, and waits for its records."""
     shapes = [jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in operands]
     made = program(target, attributes, shapes, results)
     try:
@@ -79,7 +79,7 @@ def run(target, attributes, operands=(), results=()):
 
 
 def name_in(f, *args):
-    """The made-up name of the function that `f` calls; it lives as long as the executable that is returned with it."""
+    """Returns the generated name of the function that `f` calls, and the executable that keeps the function alive."""
     with settings.fallback("auto"):  # JAX's callbacks have no names
         lowered = jax.jit(f).lower(*args)
     (name,) = set(re.findall(r'callback = "(py:[^"]*)"', lowered.as_text()))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that is interrupted at random instructions of the package, as by signal handlers and destructors.
 
-They may come between any two instructions, whatever locks their thread has then, and use callbacks and wait themselves.
-Usage: interrupted.py SEED ROUNDS. Prints what is wrong; a hang ends with the stacks of all threads.
+Interruptions come between any two instructions, whichever locks their thread holds, and use callbacks and barriers
+themselves. Usage: interrupted.py SEED ROUNDS. The program prints errors; a hang ends with the stacks of all threads.
 """
 
 import contextlib
@@ -30,15 +30,15 @@ def refuse(x):
 
 
 class Interruptions:
-    """What comes in between. A thread that is interrupted is not interrupted again before that is over."""
+    """Interrupts with taps, calls and barriers. A thread is not interrupted again before its interruption is over."""
 
     def __init__(self, seed):
         self._dice = random.Random(seed)
         self._late = []
         self._tap = jax.jit(lambda x: callout.tap(self._late.append, x))
         self._fails = jax.jit(lambda x: callout.pure_callback(refuse, F32, x))
-        self.sent, self.barrier_errors, self.wrong = [], [], set()  # lists: delivery threads are interrupted, too
-        self.come(waits=True)  # traced and compiled
+        self.sent, self.barrier_errors, self.wrong = [], [], set()  # lists: delivery threads append, too
+        self.come(waits=True)  # traces and compiles first
         self.are_on = False
 
     def come(self, *, waits):
@@ -64,7 +64,7 @@ class Interruptions:
                 self.wrong.add(str(error))
 
     def trace(self, frame, event, arg):
-        """Made for `sys.settrace`."""
+        """Starts tracing a frame of the package, for `sys.settrace`."""
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
         frame.f_trace_opcodes = True
@@ -72,7 +72,8 @@ class Interruptions:
 
     def _at(self, frame, event, arg):
         is_main = threading.current_thread() is threading.main_thread()
-        # Each interruption is itself delivered: of what that takes, less than one instruction may be interrupted.
+        # The delivery of each interruption may be interrupted, too: fewer than one of its instructions on average, so
+        # that the chain ends.
         if event == "opcode" and self.are_on and self._dice.random() < (1 / 40 if is_main else 1 / 2000):
             self.come(waits=is_main)
         return self._at
@@ -82,7 +83,7 @@ class Interruptions:
 
 
 class Work:
-    """What is interrupted."""
+    """The work that is interrupted."""
 
     def __init__(self, folder):
         self.seen, self.printed = [], io.StringIO()
@@ -115,14 +116,14 @@ class Work:
 def main(seed, rounds):
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         work, between = Work(Path(folder)), Interruptions(seed)
-        for _ in range(3):  # JAX's fast path comes with the third call
+        for _ in range(3):  # JAX's fast path begins with the third call
             work.do(between.wrong)
         between.wait()
-        hcb.stop_outfeed_receiver()  # the next thread is traced
+        hcb.stop_outfeed_receiver()  # ends the thread, so that the next one is traced
         work.seen.clear()
         between.barrier_errors.clear()
-        sys._getframe().f_trace_opcodes = True  # Python 3.12 looks whether any frame has this when it begins to trace
-        # Python 3.12 crashes where one thread ends its tracing while another one traces instructions.
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 needs a frame with this flag when it begins to trace
+        # Python 3.12 crashes if one thread ends its tracing while another one traces instructions.
         if sys.version_info[:2] != (3, 12):
             threading.settrace(between.trace)
         sys.settrace(between.trace)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of what calls back, a lane's number and its value, for test_live_lanes.py: lanes part in all of them."""
+"""Programs of a callback, a lane's number and its value, for test_live_lanes.py. Lanes diverge in all of them."""
 
 import jax
 import jax.numpy as jnp

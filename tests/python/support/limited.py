@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time limits in processor time, which a busy machine does not shorten, for tests and for the processes that they start.
+"""Limits of processor time, which a busy machine does not shorten, for tests and the processes that they start.
 
-tests/conftest.py has pytest call the hooks. A test that computes for longer than TEST_SECONDS (120) ends its process with
-the stacks of all threads on standard error; tests with the mark `soak` have no such limit. A test that waits for ever is
-ended by `faulthandler_timeout` of pytest, which is real time and therefore generous.
+tests/conftest.py has pytest call the hooks. A test that computes for longer than TEST_SECONDS (120) ends its process
+with the stacks of all threads on standard error; tests with the mark `soak` have no such limit. A test that waits for
+ever is ended by pytest's `faulthandler_timeout`, which is real time and therefore generous.
 """
 
 import faulthandler
@@ -15,11 +15,11 @@ import sys
 import pytest
 
 TEST_SECONDS = int(os.environ.get("TEST_SECONDS", "120"))
-WAITING = 10  # so many times its processor time may a process take, since it waits for the cores, too
+WAITING = 10  # times its processor time that a process may take, since it also waits for the cores
 
 
 def pytest_configure(config):
-    # pytest captures standard error while tests run, not now. After the stacks, the signal ends the process.
+    # pytest captures standard error while tests run, but not yet here. After the stacks, the signal ends the process.
     faulthandler.register(signal.SIGPROF, file=os.dup(sys.stderr.fileno()), all_threads=True, chain=True)
 
 
@@ -33,8 +33,8 @@ def pytest_runtest_protocol(item):
 
 
 def run(command, *, timeout, **options):
-    """Runs a process as `subprocess.run` does. `timeout`: seconds of processor time; TimeoutExpired once they are used."""
-    limit = f"--cpu={timeout}:{timeout + 5}"  # the second would be SIGKILL
+    """Runs a process like `subprocess.run`, with `timeout` in seconds of processor time; raises TimeoutExpired."""
+    limit = f"--cpu={timeout}:{timeout + 5}"  # the second limit would be SIGKILL
     done = subprocess.run(["prlimit", limit, "--", *command], timeout=WAITING * timeout, **options)
     if done.returncode == -signal.SIGXCPU:
         raise subprocess.TimeoutExpired(command, timeout, done.stdout, done.stderr)

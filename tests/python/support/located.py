@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `callout.locate_nans` reports of a call."""
+"""Collects the reports of `callout.locate_nans` about a call."""
 
 import warnings
 
@@ -12,7 +12,7 @@ THREADS_OWN = "here catch_warnings sees its own thread's warnings only (sys.flag
 
 
 def found(f, *args):
-    """(what was reported, the results)."""
+    """Returns (reports, results) of a call."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results = jax.tree.map(np.asarray, platforms.ended(f(*args)))

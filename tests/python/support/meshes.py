@@ -19,6 +19,6 @@ def sharded(count=4, reverse=False, size=8):
 
 
 def grid():
-    """A 4x4 array over a reversed 2-D mesh."""
+    """Returns a 4x4 array over a reversed 2-D mesh."""
     mesh = Mesh(np.array(platforms.devices(4)[::-1]).reshape(2, 2), ("a", "b"))
     return jax.device_put(jnp.arange(16.0).reshape(4, 4), NamedSharding(mesh, P("a", "b")))

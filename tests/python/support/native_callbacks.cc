@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks for test_register.py, as a user would write them.
+// Callbacks for test_register.py, in the style of a user.
 #include <atomic>
 #include <mutex>
 #include <stdexcept>

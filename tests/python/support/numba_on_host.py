@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of numba-cuda and numba-cuda-mlir on the double of the CUDA driver: their own NVVM IR, compiled for this CPU.
+"""Runs kernels of numba-cuda and numba-cuda-mlir on the driver's double: their NVVM IR, compiled for this CPU.
 
-The double runs a launch's threads one after another, with the parameters that were packed for the GPU. What only a GPU can
-do (barriers, warps) is not there.
+The double runs a launch's threads one after another, with the parameters that were packed for the GPU. Features of GPUs
+only (barriers, warps) are missing.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from platforms import ON_CUDA
 
 llvm = pytest.importorskip("llvmlite.binding", reason="needs llvmlite (pip install numba)")
 
-# Where SoftwareGpuLaunch of software_gpu.h has them: three numbers each.
+# Offsets in SoftwareGpuLaunch of software_gpu.h; each has three numbers.
 _REGISTERS = {"nctaid": 0, "ntid": 12, "ctaid": 24, "tid": 36}
 _GLOBAL = 72
 
@@ -26,11 +26,11 @@ _POINTER = re.compile(_TYPE + r"(?:\s*\([^()]*\))?\s*\*+")
 
 _REGISTER_READ = re.compile(r'asm "mov\.u32 \$0, %(\w+\.\w);", "=r"\(\)')
 
-_kept = []  # what the double refers to, to the end of the process
+_kept = []  # objects that the double refers to until the process ends
 
 
 class SoftwareGpuKernel(ctypes.Structure):
-    """Of software_gpu.h."""
+    """SoftwareGpuKernel of software_gpu.h."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -44,13 +44,13 @@ class SoftwareGpuKernel(ctypes.Structure):
 
 
 class SoftwareGpuGlobal(ctypes.Structure):
-    """Of software_gpu.h."""
+    """SoftwareGpuGlobal of software_gpu.h."""
 
     _fields_ = [("name", ctypes.c_char_p), ("bytes", ctypes.c_size_t)]
 
 
 def _with_opaque_pointers(text):
-    """NVVM's LLVM has typed pointers, this one has none."""
+    """Replaces the typed pointers of NVVM's LLVM by opaque ones, which this LLVM has."""
     text = re.sub(r" addrspace\(\d\)", "", text).replace("addrspacecast", "bitcast")
     before = None
     while before != text:
@@ -71,14 +71,14 @@ def _for_the_host(text):
 
 @functools.cache
 def _thread_key():
-    """Of the thread's launch."""
+    """Returns the key by which a thread finds its launch."""
     key = ctypes.c_uint()
     assert ctypes.CDLL(None).pthread_key_create(ctypes.byref(key), None) == 0
     return key.value
 
 
 def _registers():
-    """What a thread reads of its place, as functions."""
+    """Yields functions that return the registers of a thread's position."""
     for register, begin in _REGISTERS.items():
         for i, axis in enumerate("xyz"):
             yield f"""
@@ -91,7 +91,7 @@ define i32 @"register.{register}.{axis}"() {{
 
 
 def _copy(name, i, to_kernel):
-    """Between a global of the kernel and the same on the device."""
+    """Copies between a global of the kernel and the device's global."""
     ends = (f"%at{i}", f'@"{name}"')
     source, target = ends if to_kernel else ends[::-1]
     when = "before" if to_kernel else "after"
@@ -99,7 +99,7 @@ def _copy(name, i, to_kernel):
 
 
 def _entry(symbol, types, names):
-    """The kernel as a SoftwareGpuFunction."""
+    """Wraps the kernel as a SoftwareGpuFunction."""
     lines = [
         f"  call i32 @pthread_setspecific(i32 {_thread_key()}, ptr %launch)",
         f"  %where = getelementptr i8, ptr %launch, i64 {_GLOBAL}",
@@ -126,7 +126,7 @@ define i32 @software_gpu_entry(ptr %launch, ptr %parameters) {{
 
 
 def _add_math():
-    """Functions of libdevice that are libm's under another name."""
+    """Adds functions of libdevice, which are libm's under other names."""
     libm = ctypes.CDLL("libm.so.6")
     for name in ("sqrt", "exp", "sin", "cos", "pow"):
         for suffix in ("", "f"):
@@ -135,7 +135,7 @@ def _add_math():
 
 
 def compile_for_the_host(symbol, modules, globals_):
-    """The address of a SoftwareGpuFunction."""
+    """Compiles the kernel and returns the address of its SoftwareGpuFunction."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     _add_math()
@@ -152,7 +152,7 @@ def compile_for_the_host(symbol, modules, globals_):
 
 
 def _modules(code):
-    """The kernel's IR."""
+    """Returns the kernel's IR."""
     if hasattr(code.owner, "_codelibrary") and hasattr(code.owner._codelibrary, "llvm_strs"):
         return code.owner._codelibrary.llvm_strs
     from numba_cuda_mlir import tools
@@ -160,12 +160,12 @@ def _modules(code):
 
     target = code.owner.metadata["gpu_target"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tools, "_cached_cc", target["cc"])  # or it asks the double
+        patch.setattr(tools, "_cached_cc", target["cc"])  # otherwise Numba asks the double
         return [get_llvmir(code.owner.cres, {**code.owner.metadata["targetoptions"], "chip": target["chip"]})]
 
 
 def bind(code):
-    """Images with this kernel, when they are loaded from now on, run it on the host."""
+    """Makes images with this kernel that are loaded from now on run it on the host."""
     symbol = code.image.symbol
     globals_ = [name for key, name in (code.faults or {}).items() if not key.isdigit()]
     control = gpu_double.control()
@@ -183,7 +183,7 @@ def bind(code):
 
 @pytest.fixture
 def numba_on_host(gpu_double, monkeypatch):
-    """Kernels run on the double of the driver, whose controls it gives; on the plugin it runs their PTX."""
+    """Runs kernels on the double of the driver, and returns its controls; on the plugin, the driver runs their PTX."""
     if ON_CUDA:
         return gpu_double
     for compiler in (NumbaCuda, NumbaCudaMlir):

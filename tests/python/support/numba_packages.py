@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packages that compile `cuda.jit` kernels: which are here, and can."""
+"""Finds the packages that compile `cuda.jit` kernels, and whether they can compile here."""
 
 import functools
 import importlib.util
@@ -16,15 +16,15 @@ INSTALLED = [name for name in ("numba_cuda", "numba_cuda_mlir") if importlib.uti
 
 
 def require():
-    """Skips the module where there is none."""
+    """Skips the module if there is no package."""
     if not INSTALLED:
         reason = "needs numba-cuda or numba-cuda-mlir (pip install numba-cuda[cu13])"
         pytest.skip(reason, allow_module_level=True)
 
 
 def cuda_of(package):
-    """Its `cuda`."""
-    with warnings.catch_warnings():  # of NumPy, about what numba-cuda does when it is imported
+    """Returns the package's `cuda` module."""
+    with warnings.catch_warnings():  # NumPy warns when numba-cuda is imported
         warnings.simplefilter("ignore", DeprecationWarning)
         if package == "numba_cuda":
             from numba import cuda
@@ -35,7 +35,7 @@ def cuda_of(package):
 
 @functools.cache
 def missing(package):
-    """What it needs of CUDA and does not find. None if it compiles."""
+    """Returns the part of CUDA that the package needs and does not find; None if it compiles."""
     cuda = cuda_of(package)
 
     @cuda.jit
@@ -50,7 +50,7 @@ def missing(package):
 
 
 def kernel_for(kernel, args, results, constants=None, **launch):
-    """What a program carries."""
+    """Makes the kernel that a program embeds."""
     launch = launch or {"grid": 1, "block": 1}
     settings = {"grid": None, "block": None, "launch_dims": None, "threads_per_block": 256, "shared_mem": 0, **launch}
     return numba_cuda_target("test", kernel, constants or {}, LaunchSettings(**settings), frozenset()).kernel(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs whose derivatives are where NaN and infinities begin; see planted_nans.py."""
+"""Programs in whose derivatives NaN and infinities begin; see planted_nans.py."""
 
 from __future__ import annotations
 
@@ -107,5 +107,5 @@ def in_backward_vmap(x):
 
 
 def backward(values: list[Any]) -> Any:
-    """All of BACKWARD."""
+    """Runs all programs of BACKWARD."""
     return sum(jnp.sum(each.function(x)) for each, x in zip(BACKWARD, values, strict=True))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with places where NaN and infinities begin, for values that are bad there; each says so behind `# HERE: name`."""
+"""Programs in which NaN and infinities begin for certain values, each at a line that ends with `# HERE: name`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Plant:
-    """A function of f32[2], and what is bad for it."""
+    """A function of f32[2], and a value from which it computes NaN or an infinity."""
 
     function: Callable[[Any], Any]
     good: float
     bad: float
     kind: str = "NaN"
-    passes: str = ""  # which is said
+    passes: str = ""  # a text that the report must contain
 
     @property
     def name(self) -> str:
@@ -30,11 +30,11 @@ class Plant:
 
     @property
     def file(self) -> str:
-        """Where the function is."""
+        """Returns the file of the function."""
         return inspect.unwrap(self.function).__code__.co_filename
 
     def line(self) -> int:
-        """Where it begins."""
+        """Returns the line where NaN begins."""
         lines, first = inspect.getsourcelines(inspect.unwrap(self.function))
         (number,) = [first + i for i, line in enumerate(lines) if "# HERE" in line]
         assert "HERE" in linecache.getline(self.file, number)
@@ -79,7 +79,7 @@ def inverse_root(x):
 @plant(1, 0)
 def zero_by_zero(x):
     y = x - 0
-    z = (  # several lines are one expression
+    z = (  # one expression on several lines
         y / x  # HERE
     )
     return z + 1
@@ -335,10 +335,10 @@ def gradient_inside(x):
 
 
 def values(plants: list[Plant], which: int) -> list[Any]:
-    """What is good for all but one of them."""
+    """Returns values that are good for all plants but one."""
     return [np.full(2, each.bad if which == i else each.good, np.float32) for i, each in enumerate(plants)]
 
 
 def forward(values: list[Any]) -> Any:
-    """All of FORWARD."""
+    """Runs all programs of FORWARD."""
     return sum(jnp.sum(each.function(x)) for each, x in zip(FORWARD, values, strict=True))

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The platform that the tests run on: XLA:CPU, or JAX's CUDA plugin with CALLOUT_TEST_PLATFORM=cuda.
+"""The platform of the tests: XLA:CPU, or JAX's CUDA plugin with CALLOUT_TEST_PLATFORM=cuda.
 
-A test runs on either unless it says otherwise:
+A test runs on either platform unless it has a mark:
 
-- `cpu_only(reason)`: what it tests exists on a CPU alone.
-- `cuda_xfail(reason)`: it fails on CUDA today; the reason is what it waits for.
-- `collectives`: devices exchange values in it, which takes NCCL; the software GPU cannot run that.
-- `devices(n)`: it needs n devices.
+- `cpu_only(reason)`: the test is about a feature of CPUs only.
+- `cuda_xfail(reason)`: the test fails on CUDA today; the reason names the missing part.
+- `collectives`: devices exchange values, which takes NCCL; the software GPU cannot run it.
+- `devices(n)`: the test needs n devices.
 
-With CALLOUT_FALLBACK=always it runs by JAX's own callbacks as well, unless it says `native_only(reason)`: docs/fallback.md.
+With CALLOUT_FALLBACK=always, a test runs by JAX's own callbacks, too, unless it has the mark
+`native_only(reason)`: docs/fallback.md.
 """
 
 import ctypes
@@ -45,10 +46,10 @@ NO_COUNTERPART = ("buffer", "acting buffer", "cpp", "numba")
 
 
 def awaited(outs):
-    """The results of a program, when it has ended on a GPU: what a callback there raises comes with the wait.
+    """Returns the results of a program; on a GPU, waits for its end, which raises the error of a callback.
 
-    On a CPU programs whose callbacks may raise end before their dispatch returns. There this waits for nothing, and so
-    `pytest.raises` around it holds dispatch to raising.
+    On a CPU, programs whose callbacks may raise end before their dispatch returns. There this function waits for
+    nothing, so that `pytest.raises` around it checks that the dispatch raises.
     """
     if ON_CUDA:
         import jax
@@ -58,9 +59,10 @@ def awaited(outs):
 
 
 def ended(outs):
-    """The results of a program that has ended, on a GPU with what its checks and watches found when it had gone on.
+    """Returns the results of a program that has ended, with its checks and watches evaluated.
 
-    There the barrier raises that. On a CPU the program fails by itself.
+    On a GPU, checks and watches run after the program has gone on, and the barrier raises their errors. On a CPU, the
+    program itself fails.
     """
     import callout
     import jax
@@ -72,13 +74,13 @@ def ended(outs):
 
 
 def entries(names):
-    """Names of entry points, to be parameters; those that JAX has no counterpart of are left out by its own callbacks."""
+    """Returns names of entry points as parameters; JAX's own callbacks skip those without a counterpart in JAX."""
     marks = pytest.mark.native_only(BUFFERS)
     return [pytest.param(name, marks=marks) if name in NO_COUNTERPART else name for name in names]
 
 
 def devices(n):
-    """JAX's first n devices; skips the test where there are fewer."""
+    """Returns JAX's first n devices; skips the test if there are fewer."""
     import jax
 
     if len(found := jax.devices()) < n:
@@ -87,17 +89,17 @@ def devices(n):
 
 
 def _loaded(name: str) -> list[Path]:
-    """The files of this name that are mapped into the process."""
+    """Returns the files of this name that are mapped into the process."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return sorted({Path(line.split(maxsplit=5)[5]) for line in lines if line.endswith(f"/{name}")})
 
 
 @functools.cache
 def on_software_gpu() -> bool:
-    """Whether the driver that the plugin has loaded is the software GPU's."""
+    """Returns true if the driver that the plugin has loaded is the software GPU's."""
     import jax
 
-    jax.devices()  # the plugin loads it
+    jax.devices()  # makes the plugin load the driver
     return any(hasattr(ctypes.CDLL(str(driver)), "software_gpu_control") for driver in _loaded("libcuda.so.1"))
 
 
@@ -106,7 +108,7 @@ def _described(path: Path) -> str:
 
 
 def report() -> list[str]:
-    """What the tests run on: devices, and the files of plugin and driver."""
+    """Describes the devices, and the files of the plugin and the driver."""
     if not ON_CUDA:
         return []
     import jax
@@ -127,7 +129,7 @@ def report() -> list[str]:
 
 
 def mark(item: pytest.Item) -> None:
-    """Before a test: skips or expects to fail what its marks say of the platform, or of JAX's own callbacks."""
+    """Skips a test, or expects its failure, by its marks for the platform and for JAX's own callbacks."""
     if (reason := core_only.reason_against(getattr(item, "originalname", item.name))) is not None:
         pytest.skip(reason)
     if BY_FALLBACK:
@@ -151,7 +153,7 @@ def _choose() -> None:
     if PLATFORM not in ("cpu", "cuda"):
         raise pytest.UsageError(f"CALLOUT_TEST_PLATFORM: expected 'cpu' or 'cuda', got {PLATFORM!r}")
     if ON_CUDA:
-        os.environ["JAX_PLATFORMS"] = "cuda,cpu"  # the CPU is there too, as it is for users
+        os.environ["JAX_PLATFORMS"] = "cuda,cpu"  # with the CPU, which users have, too
     os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs to profile, and what is looked at of their profiles."""
+"""Programs to profile, and functions that inspect their profiles."""
 
 import collections
 
@@ -20,10 +20,10 @@ def double(x):
 
 
 def loop(body, steps, x=1.0):
-    """Runs `body(x) -> x` so many times in one program."""
+    """Runs `body(x) -> x` `steps` times in one program."""
     jax.jit(lambda x: jax.lax.fori_loop(0, steps, lambda _, x: body(x), x))(jnp.float32(x)).block_until_ready()
 
 
 def counts(profile):
-    """How many events there are of each kind and label."""
+    """Counts the events of each kind and label."""
     return collections.Counter((event["kind"], event["label"]) for event in profile.events)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A part of the tests for a first look: of each test function only some of its parameter sets.
+"""Samples the tests for a first look: of each test function, only some parameter sets run.
 
 `pytest --parameter-sets 4` runs at most four sets of each function: those that together have the most different values,
 and always the same ones. Without the option all run, and functions with the mark `every_set` are never sampled.
@@ -27,9 +27,9 @@ def pytest_addoption(parser):
 
 
 def chosen(items, count):
-    """The `count` items whose parameters have the most values that no item before has, in their own order."""
+    """Returns `count` items in their own order, each chosen for the most parameter values that no earlier choice has."""
     values = {item: {(name, str(index)) for name, index in item.callspec.indices.items()} for item in items}
-    # Among equals the checksum decides: neighbours have most values in common.
+    # A checksum breaks ties, because neighbors have most values in common.
     left = sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode()))
     seen, taken = set(), set()
     while left and len(taken) < count:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many threads the interpreter knows, whoever started them."""
+"""Counts the threads that the interpreter knows, whoever started them."""
 
 import ctypes
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def thread_states() -> int:
-    """The number of threads that the interpreter knows; those of other tests come and go."""
+    """Returns the number of threads that the interpreter knows, which includes other tests' threads."""
     api = ctypes.pythonapi
     names = "PyInterpreterState_Get", "PyInterpreterState_ThreadHead", "PyThreadState_Next"
     interpreter, first, following = (getattr(api, name) for name in names)
@@ -20,9 +20,9 @@ def thread_states() -> int:
 
 
 def left_by(step: Callable[[], Any], times: int = 50) -> float:
-    """How many threads a step leaves known to the interpreter: about 1 if each does.
+    """Returns the mean number of threads that a step leaves known to the interpreter: about 1 if each step leaves one.
 
-    Other tests' threads may start and end meanwhile, a few of them: hence the mean over many steps.
+    A few threads of other tests may start and end meanwhile, so the mean is taken over many steps.
     """
     before = thread_states()
     for _ in range(times):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with ordered taps and callbacks in all kinds of places, and what runs and compares them."""
+"""Programs with ordered taps and callbacks in all kinds of places, and functions that run and compare them."""
 
 import callout
 import jax
@@ -13,7 +13,7 @@ SPEC = jax.ShapeDtypeStruct((), "float32")
 
 
 class Heard:
-    """What arrived, from several taps and callbacks, in one list."""
+    """Collects the values of several taps and callbacks in one list."""
 
     def __init__(self):
         self.records = []
@@ -27,7 +27,7 @@ class Heard:
 
 
 class Outs:
-    """Ways out of a program, all ordered, that tell where they were."""
+    """Ordered callbacks of a program, which record their places."""
 
     def __init__(self, heard):
         self.heard, self.receivers = heard, {}
@@ -213,7 +213,7 @@ PROGRAMS = [
 
 
 def run(make, *args):
-    """Results and records of `make(Outs)`, called twice."""
+    """Calls the function that `make(Outs)` returns twice, and returns the results and the tapped records."""
     heard = Heard()
     f = make(Outs(heard))
     out = jax.block_until_ready([f(*args), f(*args)])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lowering for TPUs in programs that run on a CPU: with CALLOUT_TEST_TRANSFERS=1 the suites take it.
+"""Uses the lowering for TPUs in programs that run on a CPU, if CALLOUT_TEST_TRANSFERS=1.
 
-A callback becomes sends and receives, as it would for a TPU, and these become a call as `callout.host` rewrites them. What
-is called is the function that JAX would have been handed. XLA's channels are left out, and nothing else.
+A callback becomes sends and receives, as for a TPU, and these become a call as `callout.host` rewrites them. The call
+runs the function that JAX would have been given. Only XLA's channels are left out.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ LEFT_OUT = {
     "test_options_zero_copy_args_and_name": "the call that stands for the transfers counts, too",
     "test_a_failing_ordered_callback_poisons_nothing": "the call that stands for the transfers fails its program by itself",
 }
-"""Tests that see the call, and why."""
+"""Tests that see the call, with the reasons."""
 
 _write, _emit_transfers, _calls_of = emit.write, transfers.emit, exported.calls_of
 _names = itertools.count()
@@ -36,7 +36,7 @@ _made = []
 
 
 class Backend:
-    """A client of a TPU, as far as it is asked for what a program is to call."""
+    """A client of a TPU with the one method that programs with callbacks need."""
 
     def make_python_callback_from_host_send_and_recv(self, function, operands, results, sent, received, _serializer):
         _made.append((function, tuple(sent), tuple(received)))
@@ -60,7 +60,7 @@ class Module:
 
 
 class KeepingModule(exported._Module):
-    """The stand-in for the context of a module that was lowered, which keeps what that keeps."""
+    """A stand-in for the context of a lowered module, which keeps the same objects alive."""
 
     def __init__(self, lowered, *args):
         super().__init__(lowered, *args)
@@ -68,7 +68,7 @@ class KeepingModule(exported._Module):
 
 
 class Bound:
-    """A name for a function, as long as the program lives that holds this."""
+    """A name for a function, registered as long as the program that holds this object lives."""
 
     def __init__(self, function, label):
         self.name = f"{_STANDS_FOR}{next(_names)}"
@@ -79,10 +79,10 @@ class Bound:
             except callout.CallbackError as error:
                 failed = errors.original(error)
             else:
-                assert isinstance(outs, tuple)  # or JAX refuses them
+                assert isinstance(outs, tuple)  # JAX rejects anything else
                 return outs[0] if len(outs) == 1 else outs or None
             try:
-                raise failed  # it is told once
+                raise failed  # raised once
             finally:
                 del failed
 
@@ -91,20 +91,20 @@ class Bound:
 
 
 def write_for_tpu(module, told, *args, **kwargs):
-    """`write` of a program for a CPU as of one for a TPU."""
+    """Writes a program for a CPU as one for a TPU."""
     platform = "tpu" if told.platform == "cpu" else told.platform
     return _write(module, dataclasses.replace(told, platform=platform), *args, **kwargs)
 
 
 def emit_rewritten(module, told, operands, kinds, specs, placement, waits):
-    """The results of the call that stands for the sends and receives."""
+    """Emits the call that replaces the sends and receives, and returns its results."""
     results = list(_emit_transfers(Module(module), told, operands, kinds, specs, placement, waits))
     ((function, sent, received),) = _made
     _made.clear()
     callback = None if told.is_tap else told.bound()  # a tap's label counts its records
     bound = Bound(function, callback and callback.label)
     module.add_keepalive(bound)
-    module.add_host_callback(host_callback)  # dispatched synchronously, as JAX's own callbacks are
+    module.add_host_callback(host_callback)  # dispatched synchronously, like JAX's own callbacks
     channels = {*sent, *received}
     block = ir.InsertionPoint.current.block
     found = [
@@ -126,26 +126,26 @@ def emit_rewritten(module, told, operands, kinds, specs, placement, waits):
 
 
 def calls_of_programs(module):
-    """`calls_of`, but for those that stand for sends and receives."""
+    """Returns the calls of a program, without those that replace sends and receives."""
     found = _calls_of(module)
     return {op: found[op] for op in found if not read_call(op)["callback"].startswith(_STANDS_FOR)}
 
 
 def _place_of(result, group, receives):
-    """Which of the call's results it becomes; None if it is none of a transfer's."""
+    """Returns the index of the call's result that replaces `result`; None if no transfer has this result."""
     if result == group[-1].token:
         return -1
     return next((i for i, one in enumerate(receives) if one.operation.results[0] == result), None)
 
 
 def mark(item):
-    """Before a test: skips those of LEFT_OUT."""
+    """Skips a test of LEFT_OUT."""
     if IS_USED and (reason := LEFT_OUT.get(getattr(item, "originalname", item.name))) is not None:
         pytest.skip(f"not with CALLOUT_TEST_TRANSFERS: {reason}")
 
 
 def install():
-    """Has all programs for a CPU take this way."""
+    """Uses this lowering for all programs for a CPU."""
     emit.write = write_for_tpu
     exported.calls_of = calls_of_programs
     exported._Module = KeepingModule

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for a TPU: what each sends to the host and receives from it, and what arrives there.
+"""Programs for a TPU: their sends and receives, and the values that arrive at the host.
 
 `ci/tpu_check.sh` compiles them; test_transfers.py runs them on a CPU.
 """
@@ -21,11 +21,11 @@ NAMED = "tpu_programs.double"
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """`make(note)` is the function; its callbacks call `note` with what they get.
+    """A program for a TPU. `make(note)` makes the function, whose callbacks call `note` with their arguments.
 
-    `mesh`: how the argument, eight numbers, lies on several devices: in a `jit` with automatic or explicit axes, or in a
-    `shard_map`. `gathers`: whether devices exchange values. `arrived`: what was noted, `result`: the function's, for
-    arguments from 0 on; None if only a compiler sees the program.
+    `mesh`: how the argument, eight numbers, is sharded over several devices: in a `jit` with automatic or explicit
+    axes, or in a `shard_map`. `gathers`: whether devices exchange values. `arrived`: the noted values, `result`: the
+    function's result, for arguments from 0 on; None if the program is only compiled.
     """
 
     name: str
@@ -144,7 +144,7 @@ def call_on_one(note):
 
 
 def exported(function):
-    """The function as a program that another process has exported, for a TPU too."""
+    """Returns the function as a program that another process has exported, for a TPU, too."""
     spec = jax.ShapeDtypeStruct((8,), jnp.float32)
     return callout.export(jax.jit(function), platforms=("cpu", "tpu"))(spec).call
 
@@ -208,7 +208,7 @@ PROGRAMS = (
 
 
 def jitted(program, note, devices):
-    """The function, compiled for these devices, and the specification of its argument."""
+    """Returns the function, compiled for these devices, and the specification of its argument."""
     function = program.make(note)
     if not program.mesh:
         return jax.jit(function), jax.ShapeDtypeStruct((8,), jnp.float32, sharding=_single(devices))

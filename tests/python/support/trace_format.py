@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A strict reader of the Trace Event Format: what a viewer would draw wrongly, or leave out, is an error here."""
+"""A strict reader of the Trace Event Format: events that a viewer would draw wrongly or omit are errors."""
 
 import collections
 import gzip
 import json
 from pathlib import Path
 
-# What each phase needs beside `ph`, `name`, `pid`, `tid` and `ts`.
+# Keys that each phase needs besides `ph`, `name`, `pid`, `tid` and `ts`.
 _KEYS = {"X": {"dur", "cat"}, "i": {"s", "cat"}, "s": {"id", "cat"}, "f": {"id", "cat"}, "C": {"args"}, "M": {"args"}}
 _NS = 1000  # decimals of a microsecond
 
 
 def load(path):
-    """The whole file."""
+    """Returns the trace in a file as its packets."""
     content = Path(path).read_bytes()
     return json.loads(gzip.decompress(content) if str(path).endswith(".gz") else content)
 
@@ -22,7 +22,7 @@ def nanoseconds(microseconds):
 
 
 def check(events):
-    """Raises AssertionError with the event that is wrong."""
+    """Raises AssertionError with the first invalid event."""
     for event in events:
         _check_keys(event)
     timed = [event for event in events if event["ph"] != "M"]
@@ -56,7 +56,7 @@ def _check_keys(event):
 
 
 def _check_nesting(spans):
-    """In a row, two spans are apart or one lies in the other, which comes first."""
+    """Checks that two spans of a row are disjoint or nested, the outer one first."""
     ends = []
     for span in spans:
         begin = nanoseconds(span["ts"])
@@ -68,7 +68,7 @@ def _check_nesting(spans):
 
 
 def _check_flows(events, rows):
-    """Each arrow has one begin and one end, later, and both are in a span of their row."""
+    """Checks that each arrow has one begin and one later end, both within a span of their row."""
     flows = collections.defaultdict(dict)
     for event in events:
         if event["ph"] in ("s", "f"):

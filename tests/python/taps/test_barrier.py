@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""barrier_wait: which programs it waits for, whom they belong to, and what it says when time is over."""
+"""Tests barrier_wait: the programs of any thread that it waits for, and its report after the time limit."""
 
 import threading
 import warnings
@@ -22,8 +22,9 @@ from thread_states import left_by
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
 OWN = "programs that this thread has dispatched"
 SEVERAL = "programs over several devices"
-# On CUDA a tap is under way when the stream has got there. Programs of all threads go through the device's stream, so the
-# barrier's own are held up too: that over all devices, where there are several, and those on each.
+# On CUDA a tap is in flight once the stream has reached it. Programs of all threads go through the device's stream, so
+# the barrier's own programs are held up, too: the program over all devices, if there are several, and the program on
+# each.
 UNDER_WAY = ["1 records of the python queue on their way from device 0"] * platforms.ON_CUDA
 SHARED = [SEVERAL] * (platforms.ON_CUDA and len(jax.devices()) > 1)
 BEHIND = [*SHARED, *[OWN] * platforms.ON_CUDA]
@@ -57,7 +58,10 @@ def outstanding(timeout=0.05):
 
 
 def assert_outstanding(*expected):
-    """What comes after the first one that is late has 50 ms to say that it is done: a busy machine may name more, once."""
+    """Waits until the barrier reports exactly `expected`.
+
+    Programs after the first late one get 50 ms, so a busy machine may report more at first.
+    """
     for _ in range(20):
         seen = outstanding()
         assert set(expected) <= set(seen), "what is outstanding is never left out"
@@ -101,7 +105,7 @@ def test_own_programs_without_effects(gate):
     assert gate.left == [1]
 
 
-def test_programs_with_taps_of_a_thread_that_goes_on(gate, received):
+def test_barriers_wait_for_taps_of_a_running_thread(gate, received):
     dispatched, go_on = threading.Event(), threading.Event()
     f = jax.jit(lambda x: callout.tap(received.tap, gate.in_program(x)))
 
@@ -139,7 +143,7 @@ def test_programs_over_several_devices_of_other_threads(gate, devices):
     f = over_all_devices(gate.in_program, mesh)
     in_thread(lambda: f(x))
     gate.await_inside()
-    # What holds the stream on CUDA has an effect, so that thread's token is there too.
+    # The program that holds the stream on CUDA has an effect, so the other thread's token is reported, too.
     by_token = ["programs that a thread which has ended has dispatched"] * platforms.ON_CUDA
     assert_outstanding(*by_token, SEVERAL, *[OWN] * platforms.ON_CUDA)
     gate.open()
@@ -147,7 +151,7 @@ def test_programs_over_several_devices_of_other_threads(gate, devices):
     assert gate.left == [1] * devices
 
 
-def test_a_program_over_several_devices_whose_tokens_were_overwritten(gate, mesh, received):
+def test_a_barrier_waits_for_devices_with_overwritten_tokens(gate, mesh, received):
     f = over_all_devices(lambda x: callout.tap(received.tap, gate.in_program(x)), mesh)
     g = jax.jit(lambda x: callout.tap(received.tap, x))
     f(ones(mesh))
@@ -227,7 +231,7 @@ def test_how_a_program_ended_is_not_its_business(received):
         try:
             f(1.0)
         except jax.errors.JaxRuntimeError:
-            pass  # it ran in its caller
+            pass  # the program ran in its caller
 
     for run in (dispatch, lambda: in_thread(dispatch)):
         run()
@@ -247,7 +251,7 @@ def test_it_leaves_failures_of_callbacks_to_the_barrier_of_jax():
 
     callback = callout.options(callback, numpy_only=True)
     f = jax.jit(lambda x: (callout.debug_callback(callback, x), x + 1)[1])
-    for _ in range(3):  # the last one by JAX's fast path
+    for _ in range(3):  # the last call takes JAX's fast path
         f(1.0).block_until_ready()
     fails[0] = True
     f(1.0)
@@ -295,7 +299,7 @@ _AROUND = {
 
 
 @pytest.mark.parametrize("around", _AROUND)
-def test_first_inside_what_jax_has_around_programs(received, around):
+def test_the_first_barrier_may_be_inside_jax_contexts(received, around):
     jax.jit(lambda x: callout.tap(received.tap, x))(jnp.float32(1))
     programs.forget_trivial()
     with _AROUND[around]():
@@ -305,7 +309,7 @@ def test_first_inside_what_jax_has_around_programs(received, around):
     assert received == [1]
 
 
-def test_what_keeps_it_from_compiling_is_raised(monkeypatch):
+def test_compile_errors_of_the_barrier_are_raised(monkeypatch):
     def fails(*_):
         raise KeyError("compiling")
 
@@ -355,7 +359,7 @@ def test_a_time_limit_that_no_clock_counts_to_is_none(timeout):
         callout.barrier_wait(timeout=timeout)
         ended.set()
 
-    callout.tap(gate, 1.0)  # a tap's function waits on any platform
+    callout.tap(gate, 1.0)  # a tap's function can wait on any platform
     gate.await_inside()
     thread = threading.Thread(target=wait)
     thread.start()
@@ -366,7 +370,7 @@ def test_a_time_limit_that_no_clock_counts_to_is_none(timeout):
 
 
 @pytest.mark.parametrize("barrier", [callout.barrier_wait, hcb.barrier_wait])
-def test_a_barrier_inside_a_traced_function_warns_where_it_stands(barrier):
+def test_a_barrier_inside_a_traced_function_warns_with_its_line(barrier):
     def gradient(f):
         return jax.jit(jax.grad(lambda x: f(x).sum()))
 
@@ -383,7 +387,7 @@ def test_a_barrier_inside_a_traced_function_warns_where_it_stands(barrier):
 
 
 @pytest.mark.parametrize("transform", [jax.vmap, lambda f: jax.grad(lambda x: f(x).sum())])
-def test_a_barrier_inside_an_eager_transformation_waits_for_its_taps(transform):
+def test_a_barrier_inside_an_eager_transformation_waits_for_taps(transform):
     got = []
 
     def f(x):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which taps outside of programs are one site, and how long a site lives: it keeps nothing alive."""
+"""Tests which eager taps share a site, and the lifetime of a site, which keeps nothing alive."""
 
 import collections
 import gc
@@ -32,7 +32,7 @@ def test_a_site_is_made_once_for_each_target_and_place(received):
     assert len(received) == 47
 
 
-def test_a_site_goes_with_its_function(received):
+def test_a_site_dies_with_its_function(received):
     before = live_counts()
 
     def receive(value):
@@ -47,7 +47,7 @@ def test_a_site_goes_with_its_function(received):
     assert live_counts() == before
 
 
-def test_a_site_keeps_neither_the_object_of_a_method_nor_a_sink_alive(tmp_path):
+def test_sites_keep_neither_objects_of_methods_nor_sinks_alive(tmp_path):
     class Receiver:
         def receive(self, value):
             pass
@@ -61,11 +61,11 @@ def test_a_site_keeps_neither_the_object_of_a_method_nor_a_sink_alive(tmp_path):
     del receiver, sink, target
     gc.collect()
     assert [each() for each in dies] == [None, None]
-    callout.sinks.JsonLines(tmp_path / "out.jsonl")  # nobody writes it any more
+    callout.sinks.JsonLines(tmp_path / "out.jsonl")  # nothing writes the file any more
 
 
 def test_records_outlive_their_function():
-    """It is called while they are under way, and dies then."""
+    """The function is called while the records are in flight, and dies afterwards."""
     inside, release, got = threading.Event(), threading.Event(), []
 
     def tap():
@@ -112,7 +112,7 @@ def test_methods_of_one_object_count_by_themselves():
 
 
 class Slotted:
-    """Has no weak references."""
+    """A callable without weak references."""
 
     __slots__ = ("got",)
 
@@ -156,7 +156,7 @@ def test_few_objects_without_weak_references_are_kept():
     assert sites() == before + eager.MOST_KEPT
 
 
-def test_an_object_without_weak_references_goes_when_the_next_one_taps():
+def test_an_object_without_weak_references_dies_at_the_next_tap():
     class Held:
         pass
 
@@ -200,7 +200,7 @@ def test_functions_of_a_module_count_by_themselves(capsys):
     assert capsys.readouterr().out == "0\n2\n"
 
 
-def test_taps_of_jax_and_of_numpy_arrays_are_the_same_site():
+def test_taps_of_jax_and_numpy_arrays_share_a_site():
     got = []
 
     def receive(value):
@@ -212,7 +212,7 @@ def test_taps_of_jax_and_of_numpy_arrays_are_the_same_site():
     assert got == [0, 3]
 
 
-def test_what_a_tap_was_told_is_checked_each_time(tmp_path):
+def test_arguments_of_an_eager_tap_are_checked_each_time(tmp_path):
     x = jnp.float32(1)
     callout.tap(print, x, every=2, only_device=1)
     for wrong in ({"every": True}, {"every": 2.0, "only_device": 1}, {"every": 2, "only_device": True}):
@@ -222,7 +222,7 @@ def test_what_a_tap_was_told_is_checked_each_time(tmp_path):
         callout.tap(print, x, name=["unhashable"])
 
 
-def test_leaves_are_called_by_the_keys_of_the_value_at_hand(tmp_path):
+def test_leaves_are_named_by_the_values_own_keys(tmp_path):
     names = []
     for i, key in enumerate(("a", 1, True, 1.0)):
         path = tmp_path / f"{i}.csv"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tap outside of programs is a site, as in programs: it counts, leaves out and sends the same."""
+"""Tests that an eager tap is a site, as in programs: it counts, skips and sends the same records."""
 
 import csv
 import functools
@@ -28,7 +28,7 @@ def counters(label):
 
 
 def rows(path):
-    """What a CSV file says of its records, without what no two runs have in common; devices have no order."""
+    """Returns the records of a CSV file without columns that differ between runs; devices have no order."""
     with path.open() as file:
         lines = list(csv.DictReader(file))
     kept = [{key: value for key, value in line.items() if key not in ("run", "time", "seq")} for line in lines]
@@ -41,7 +41,7 @@ def spread():
 
 
 def compare(tmp_path, send, values, steps=None):
-    """Sends the same values from outside of a program and from within one, to functions and to sinks."""
+    """Compares eager taps and taps in a program that send the same values to functions and to sinks."""
     seen = {}
     for kind in ("eager", "jitted"):
         got = []
@@ -92,7 +92,7 @@ def test_eager_and_jitted_taps_count_and_send_the_same(tmp_path, arguments, sent
     assert counted["skips"] == (len(VALUES) - len(sent) if is_sender else 0)
 
 
-def test_eager_and_jitted_taps_go_by_the_same_steps(tmp_path):
+def test_eager_and_jitted_taps_count_the_same_steps(tmp_path):
     records, counted = compare(
         tmp_path, functools.partial(callout.tap, every=4), VALUES, [np.int32(step) for step in range(5, 16)]
     )
@@ -122,7 +122,7 @@ def test_eager_and_jitted_taps_of_one_place_count_by_device(tmp_path):
 
 @pytest.mark.parametrize("jit", [False, True])
 def test_a_full_queue_drops_of_eager_and_jitted_taps_alike(small_queue, tmp_path, jit):
-    """What is dropped counts as left out of the steps of the record behind it, and its function is let go of."""
+    """A dropped record counts as skipped in the next record, and its function is released."""
     inside, release = threading.Event(), threading.Event()
 
     def block(value):
@@ -152,16 +152,16 @@ def test_a_full_queue_drops_of_eager_and_jitted_taps_alike(small_queue, tmp_path
     def drops():
         return callout.stats()["callbacks"].get(label, {"drops": 0})["drops"]
 
-    assert wait_until(lambda: drops() == 2), drops()  # on CUDA a record is refused when it has arrived
+    assert wait_until(lambda: drops() == 2), drops()  # on CUDA a record is rejected when it has arrived
     release.set()
     assert counters(label) == {"calls": 2, "bytes": 12_000_000, "drops": 2, "skips": 0, "errors": 0}
     assert got == [0, 1]
     del receiver, send, tap
-    settle(before, gone=dies)  # a thread of XLA may still be letting go of the program
+    settle(before, gone=dies)  # a thread of XLA may still hold the program
     assert dies() is None
 
 
-def test_a_refused_record_is_the_callers_error_and_keeps_no_function(small_queue):
+def test_a_rejected_record_raises_and_keeps_no_function(small_queue):
     inside, release = threading.Event(), threading.Event()
 
     def block(value):
@@ -183,7 +183,7 @@ def test_a_refused_record_is_the_callers_error_and_keeps_no_function(small_queue
     assert dies() is None
 
 
-def test_a_small_record_that_meets_a_full_queue_waits_without_the_gil(small_queue):
+def test_small_records_wait_for_a_full_queue_without_the_gil(small_queue):
     inside, release, got = threading.Event(), threading.Event(), []
 
     def block(value):
@@ -208,8 +208,8 @@ def test_a_small_record_that_meets_a_full_queue_waits_without_the_gil(small_queu
     assert [float(value[0]) for value in got] == list(range(2000))
 
 
-def test_an_eager_tap_that_is_left_out_does_not_wait_for_its_value(received):
-    """Nor does it copy: it is decided before the value is looked at."""
+def test_a_skipped_eager_tap_does_not_wait_for_its_value(received):
+    """The tap neither waits nor copies: it decides before it reads the value."""
 
     hosted = []
 
@@ -241,7 +241,7 @@ RETURNING = {
 
 @pytest.mark.parametrize("name", RETURNING)
 @pytest.mark.parametrize("value", GIVEN, ids=lambda value: f"{type(value).__name__} {value}")
-def test_eager_taps_return_what_they_were_given_and_no_private_type(name, value):
+def test_eager_taps_return_their_value_unchanged(name, value):
     out = RETURNING[name]({"of": value})["of"]
     if name != "id_tap":
         assert out is value

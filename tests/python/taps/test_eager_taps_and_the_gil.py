@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who makes taps outside of programs, one behind another, holds the GIL that their delivery needs."""
+"""Tests a thread that makes eager taps in a loop, and holds the GIL that their delivery needs."""
 
 import time
 
@@ -11,12 +11,12 @@ from switching import switching_after
 
 @pytest.fixture
 def no_switches():
-    """The interpreter takes the GIL from no thread: it is had when another one lets go of it."""
+    """Disables the interpreter's switching: a thread gets the GIL only when another one releases it."""
     with switching_after(1000):
         yield
 
 
-def test_delivery_comes_between_two_taps(no_switches):
+def test_records_are_delivered_between_eager_taps(no_switches):
     x = jnp.zeros(4)
     heard = []
     seldom = callout.options(lambda _: None, name="seldom")
@@ -25,7 +25,7 @@ def test_delivery_comes_between_two_taps(no_switches):
     callout.tap(lambda _: heard.append(1), x)
     end = time.monotonic() + 30
     while not heard and time.monotonic() < end:
-        callout.tap(seldom, x, every=1 << 40)  # none is sent, and none lets go of the GIL for anything else
+        callout.tap(seldom, x, every=1 << 40)  # sends none, and releases the GIL for no other reason
     assert heard == [1]
 
 

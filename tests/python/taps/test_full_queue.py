@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slow receivers: a blocked worker does not delay the other one, and a full queue does what the tap said."""
+"""Tests slow receivers: a blocked worker does not delay the other, and a full queue follows the tap's policy."""
 
 import threading
 
@@ -36,7 +36,7 @@ def test_a_blocked_python_tap_never_delays_a_native_sink(tmp_path):
 
 
 def fill_queue(policy, release):
-    """Runs a program of 30 taps of 1 MB while the tap's function is stuck; returns what the function got."""
+    """Runs a program of 30 taps of 1 MB while the tap's function is stuck; returns the records that arrived."""
     got, inside = [], threading.Event()
 
     def receive(value):
@@ -46,11 +46,11 @@ def fill_queue(policy, release):
 
     big = jnp.zeros(262_144)
     f = jax.jit(lambda x: lax.fori_loop(0, 30, lambda i, c: callout.tap(receive, c, on_full=policy) + 1, x))
-    f = f.lower(big).compile()  # which takes long where a processor is emulated
+    f = f.lower(big).compile()  # compiles first, which is slow on an emulated processor
     return f, big, got, inside
 
 
-def test_on_full_drop_newest_counts_what_it_drops(small_queue):
+def test_on_full_drop_newest_counts_its_drops(small_queue):
     release = threading.Event()
     f, big, got, _ = fill_queue("drop_newest", release)
     f(big).block_until_ready()
@@ -72,13 +72,13 @@ def test_on_full_fail_fails_the_program(small_queue):
         f(big).block_until_ready()
     release.set()
     callout.barrier_wait()
-    with pytest.raises(jax.errors.JaxRuntimeError):  # JAX tells the program's failure here too, once
+    with pytest.raises(jax.errors.JaxRuntimeError):  # JAX raises the program's failure here, too, once
         jax.effects_barrier()
 
 
 @pytest.mark.native_only("JAX calls every failure INTERNAL")
 def test_on_full_fail_fails_the_program_or_the_barrier(small_queue):
-    """On a GPU it is the next tap that fails, or the barrier if that comes first: docs/cuda_callbacks.md."""
+    """On a GPU the next tap fails, or the barrier if it comes first: docs/cuda_callbacks.md."""
     release = threading.Event()
     f, big, got, _ = fill_queue("fail", release)
     texts = []
@@ -88,7 +88,7 @@ def test_on_full_fail_fails_the_program_or_the_barrier(small_queue):
         except (jax.errors.JaxRuntimeError, callout.TapError) as error:
             texts.append(str(error))
     assert any('the tap was made with on_full="fail"' in text for text in texts), texts
-    assert got == sorted(got)  # those that found room, in order
+    assert got == sorted(got)  # the records that found room, in order
     assert len(got) < 30
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On CUDA the only result of a program or of a loop's step, and what its callbacks' values are computed of, are two values.
+"""Tests programs and loop steps with one result for CUDA: the result and the source of callbacks' values stay apart.
 
-XLA:GPU's compiler ends the process where they are one. Here the programs' texts are looked at; on the plugin they compile.
+XLA:GPU's compiler crashes if they are one value. These tests read the programs' texts; on the plugin, the programs
+compile.
 """
 
 import callout
@@ -60,7 +61,7 @@ def test_only_results_are_held(callback):
 def test_others_are_not(callback):
     assert BARRIER not in text(lambda x: (part(callback, x), x + 1))
     assert BARRIER not in text(lambda x: part(callback, x), "cpu")
-    assert BARRIER not in text(lambda x: (callback(x), x)[1])  # an argument is computed of nothing
+    assert BARRIER not in text(lambda x: (callback(x), x)[1])  # an argument is not computed
     assert BARRIER not in text(jnp.sin)
 
 

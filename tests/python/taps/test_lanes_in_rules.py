@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks that only a custom rule has, in a branch that some lanes of a `vmap` take: docs/taps.md says what they get."""
+"""Tests callbacks that only a custom rule has, in a branch that some lanes of a `vmap` take: see docs/taps.md."""
 
 import callout
 import jax
@@ -24,7 +24,7 @@ def with_vjp(tap):
 
 @pytest.mark.parametrize("ruled", [with_jvp, with_vjp])
 def test_they_get_all_lanes_of_a_vmap_inside_of_grad(ruled):
-    """JAX traces the rule when the `vmap` is over."""
+    """JAX traces the rule after the `vmap`."""
     seen = []
 
     def f(x):

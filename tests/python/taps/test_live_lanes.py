@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vmap of cond and of while: callbacks run for the lanes that are there, as the programs without vmap run them.
+"""Tests vmap of cond and while: callbacks run for the active lanes, as in the programs without vmap.
 
-Each program is compared with a loop over its lanes in Python: results, how often each callback saw which value, and in
-which order each lane's came.
+Each program is compared with a loop over its lanes in Python: results, values of each callback with their counts, and
+the order of each lane's.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ VALUES = jnp.array([0.5, 3.0, -1.0, 6.0, 2.0])
 
 
 class Log:
-    """What callbacks saw: (name, lane, value)."""
+    """Records callbacks: (name, lane, value)."""
 
     def __init__(self):
         self.seen = []
@@ -128,7 +128,7 @@ def bound(program, kind, log):
 
 
 def of_each_lane(f, log, *args):
-    """The oracle: (results, what was seen) of the program of one lane, in a loop in Python."""
+    """Computes the oracle: (results, records) of the program of one lane, in a loop in Python."""
     of_one = jax.jit(f)
     return np.stack([of_one(*(arg[i] for arg in args)) for i in range(len(args[0]))]), log.take()
 
@@ -147,7 +147,7 @@ def same(seen, expected, in_order=False):
 
 
 def agrees(f, log, *transformed, in_order=False):
-    """Each of `transformed`, `jax.jit(jax.vmap(f))` by default, does with all lanes what a loop over them with `f` does."""
+    """Compares each of `transformed`, by default `jax.jit(jax.vmap(f))`, with a loop over the lanes that calls `f`."""
     expected, calls = of_each_lane(f, log, LANES, VALUES)
     assert calls
     for of_all in transformed or [jax.jit(jax.vmap(f))]:
@@ -207,7 +207,7 @@ def test_two_vmaps(program, kind, log):
 
 
 def test_a_predicate_of_one_vmap_only(log):
-    """The other one's lanes take the branch together: a tap gets them as one batch, and a debug callback one by one."""
+    """The lanes of the other vmap take the branch together: a tap gets them as a batch, a debug callback one by one."""
 
     def f(x, y):
         return lax.cond(x > 1, lambda: tap(log, "taken", 0, x + y), lambda: y)
@@ -230,7 +230,7 @@ def test_rematerialised_loops_and_branches(log):
         same(log.take(), calls)
 
 
-def test_checkpoint_that_says_for_each_operand_what_is_not_merged(log):
+def test_checkpoint_with_prevent_cse_for_each_operand(log):
     def f(lane, x):
         again = jax.checkpoint(lambda lane, y: jnp.sin(tap(log, "again", lane, y)) * y, prevent_cse=(False, True))
         return lax.cond(x > 1, again, lambda _, y: y, lane, x)
@@ -243,13 +243,13 @@ def test_checkpoint_that_says_for_each_operand_what_is_not_merged(log):
 
 def test_order_is_place_by_place_and_lane_by_lane(log):
     jax.jit(jax.vmap(bound(both_branches, ordered_tap, log)))(LANES, VALUES)
-    # The branches in turn, each for its lanes.
+    # The branches run in turn, each for its lanes.
     assert [(name, lane) for name, lane, _ in log.take()] == [
         *(("other", lane) for lane in (0, 2)),
         *(("taken", lane) for lane in (1, 3, 4)),
     ]
     jax.jit(jax.vmap(bound(fori, ordered_debug, log)))(LANES, VALUES)
-    # One iteration after the other.
+    # The iterations run one after the other.
     assert [lane for _, lane, _ in log.take()] == [1, 2, 3, 4, 2, 3, 4, 3, 4, 4]
 
 
@@ -262,7 +262,7 @@ def test_ordered_io_is_refused_as_in_every_vmap(log):
 
 
 def test_lanes_that_did_not_ask_end_their_loops(log):
-    """What a call returns to a lane that is not there is zeros, by which this loop would not end."""
+    """A call returns zeros to a lane that is not active, with which this loop would not end."""
 
     def f(lane, x):
         def double(x):
@@ -326,8 +326,8 @@ def test_native_sinks_get_one_record_a_lane(tmp_path):
 
 
 @few
-def test_foreign_functions_with_side_effects_run_for_lanes_that_are_there(program, log, handlers):
-    """`test.note` counts the elements that it gets, also those of lanes that are not there if it gets any."""
+def test_foreign_side_effects_run_for_active_lanes(program, log, handlers):
+    """`test.note` counts the elements that it gets, which include inactive lanes if any lane is active."""
 
     def note(_, lane, x):
         ffi.ffi_call("test.note", (), has_side_effect=True, vmap_method="sequential")(x)
@@ -384,7 +384,7 @@ def test_a_shard_map_in_a_branch(log):
     same(log.take(), [("shard", lane, [lane + 1.0 + d]) for lane in (1, 2) for d in (0, 1)])
 
 
-def test_what_cannot_tell_its_lanes_apart_says_so(log):
+def test_indistinguishable_lanes_are_rejected(log):
     def solve(x):
         matvec = lambda v: 2 * v  # noqa: E731
         return lax.custom_linear_solve(matvec, x, lambda _, b: tap(log, "solve", 0, b) / 2)

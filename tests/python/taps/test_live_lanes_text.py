@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What callbacks of single lanes cost: computation stays batched, and other programs keep their text."""
+"""Tests the cost of callbacks of single lanes: computation stays batched, and other programs keep their text."""
 
 import re
 from collections import Counter
@@ -70,7 +70,7 @@ def text_of(f, *args):
 
 
 def products(text):
-    """How often there is which matrix product, also in functions that several places call."""
+    """Counts the matrix products of each shape, with those of functions that several places call."""
     return Counter(re.findall(r"stablehlo\.dot_general.*?: (\(.*)", text))
 
 
@@ -79,7 +79,7 @@ def products(text):
     "program", [in_cond, in_while, in_scan_in_cond, in_cond_in_while_in_cond], ids=lambda program: program.__name__
 )
 @pytest.mark.parametrize("transform", [jax.vmap, lambda f: jax.vmap(jax.vmap(f))], ids=["vmap", "vmap of vmap"])
-def test_matrix_products_are_those_of_the_program_without_callbacks(program, kind, transform):
+def test_matrix_products_match_the_program_without_callbacks(program, kind, transform):
     xs = XS if transform is jax.vmap else jnp.ones((2, 4, 3))
     with_callbacks, without = text_of(transform(program(kind)), xs), text_of(transform(program(NO_CALLBACKS)), xs)
     assert "callout.v1" in with_callbacks
@@ -103,7 +103,7 @@ def counted_loop(see):
 
 @pytest.fixture
 def rules_of_jax(monkeypatch):
-    """Without arguments, puts JAX's own batching rules of cond and while back."""
+    """Restores JAX's own batching rules of cond and while, for a program without arguments."""
     primitives = (jax.extend.core.primitives.cond_p, jax.extend.core.primitives.while_p)
 
     def put_back():
@@ -127,7 +127,7 @@ def rules_of_jax(monkeypatch):
     ],
     ids=["one predicate", "one length", "cond", "while"],
 )
-def test_programs_whose_lanes_stay_together_keep_their_text(program, args, dims, kind, rules_of_jax):
+def test_programs_without_diverging_lanes_keep_their_text(program, args, dims, kind, rules_of_jax):
     def text():
         f = program(kind)
         return text_of(jax.vmap(f, dims) if dims else f, *args)
@@ -139,15 +139,16 @@ def test_programs_whose_lanes_stay_together_keep_their_text(program, args, dims,
 
 @pytest.mark.parametrize("program", [in_cond, in_while, in_scan_in_cond], ids=lambda program: program.__name__)
 def test_programs_without_callbacks_keep_their_text(program, rules_of_jax):
-    text_of(tap, XS)  # the patch is there
+    text_of(tap, XS)  # installs the patch
     ours = text_of(jax.vmap(program(NO_CALLBACKS)), XS)
     rules_of_jax()
     assert text_of(jax.vmap(program(NO_CALLBACKS)), XS) == ours
 
 
 @pytest.mark.parametrize("platform", ["cuda", "cpu"])
-def test_loops_over_lanes_say_which_they_are_to_cuda(platform):
-    # XLA:GPU takes loops for one that differ in what their conditionals run alone, and calls one's callback in both.
+def test_loops_over_lanes_are_distinct_on_cuda(platform):
+    # XLA:GPU treats loops as equal if they differ only in the callbacks of their conditionals, and calls one callback
+    # in both.
     def other(x):
         return callout.tap(lambda _: None, x)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ordered=True: program order over loops and successive programs, taps and calls among each other, per device."""
+"""Tests ordered=True: program order of taps and calls over loops and successive programs, on each device."""
 
 import callout
 import jax
@@ -13,7 +13,7 @@ F32 = jax.ShapeDtypeStruct((), jnp.float32)
 
 @pytest.fixture
 def log():
-    """What happened, in order; `tap`, `io` and `show` write to it."""
+    """Records events in order; `tap`, `io` and `show` append to it."""
 
     class Log(list):
         def tap(self, name, x):
@@ -131,7 +131,7 @@ def while_with_a_tap_in_its_condition(seen):
 
 
 @pytest.mark.parametrize("jit", [False, True], ids=["eager", "jit"])
-def test_vmap_of_a_while_loop_with_a_tap_in_its_condition(jit):
+def test_vmap_of_a_while_loop_with_a_tapping_condition(jit):
     seen = []
     f = jax.vmap(while_with_a_tap_in_its_condition(seen))
     np.testing.assert_array_equal((jax.jit(f) if jit else f)(jnp.arange(5)), [2, 2, 2, 3, 4])
@@ -172,7 +172,7 @@ def test_a_debug_callback_in_the_condition_of_a_batched_loop():
     out = jax.vmap(lambda x: lax.while_loop(condition, lambda c: c + 1, x))(jnp.arange(3.0))
     callout.barrier_wait()
     assert out.tolist() == [2, 2, 2]
-    assert seen == [0, 1, 2, 1, 2, 2]  # lanes that have finished are not asked again
+    assert seen == [0, 1, 2, 1, 2, 2]  # finished lanes do not evaluate the condition
 
 
 @pytest.mark.devices(4)
@@ -223,7 +223,7 @@ def test_an_ordered_call_waits_for_slow_taps_before_it():
 
 
 class Moody:
-    """A callback that fails when it is told to."""
+    """A callback that fails while its flag is set."""
 
     def __init__(self):
         self.fails = False

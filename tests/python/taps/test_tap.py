@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tap: the identity on its value, under every transformation; what arrives, and what does not change."""
+"""Tests tap: the identity on its value under every transformation, the records, and the unchanged program."""
 
 import re
 import threading
@@ -81,7 +81,7 @@ def test_loops_deliver_in_order(received):
     assert delivered(received) == [0, 1, 2, 3]
 
 
-def test_conditions_of_counted_loops_call_as_those_of_jax_unless_they_are_ordered():
+def test_conditions_of_counted_loops_call_as_jax_unless_ordered():
     def times(call):
         got = []
 
@@ -95,7 +95,7 @@ def test_conditions_of_counted_loops_call_as_those_of_jax_unless_they_are_ordere
         return len(got)
 
     jax_times = times(lambda got, i: jax.debug.callback(got.append, i))
-    assert times(lambda got, i: callout.tap(got.append, i)) == jax_times  # 0: XLA counts instead
+    assert times(lambda got, i: callout.tap(got.append, i)) == jax_times  # 0: XLA counts the steps itself
     assert times(lambda got, i: callout.tap(got.append, i, ordered=True)) == 4
 
 
@@ -229,7 +229,7 @@ def test_with_device():
 
 
 @pytest.mark.native_only(platforms.DEVICE)
-def test_what_is_no_array_reaches_functions_of_jax_arrays_as_it_is():
+def test_nonarray_arguments_reach_functions_of_jax_arrays_unchanged():
     got = []
 
     def look(value, *, device, index, transforms):
@@ -243,7 +243,7 @@ def test_what_is_no_array_reaches_functions_of_jax_arrays_as_it_is():
 
 
 def program_without_tap(hlo):
-    """HLO text with everything that names, numbers or is the tap removed."""
+    """Returns HLO text without the tap, and without names and numbers."""
     lines = [line for line in hlo.splitlines() if "callout.v1.tap" not in line]
     text = re.sub(r"metadata=\{[^}]*\}|, sharding=\{[^}]*\}", "", "\n".join(lines))
     body = [
@@ -260,7 +260,7 @@ def test_the_rest_of_the_program_is_unchanged():
         y = tap(jnp.tanh(x @ x))
         return lax.fori_loop(0, 5, lambda i, c: tap(jnp.sin(c) * 2 + y), y).sum(), x[
             0
-        ]  # two results: test_held_results.py
+        ]  # two results, because test_held_results.py tests programs of one
 
     x = jnp.ones((8, 8))
     tapped = jax.jit(lambda x: f(x, lambda v: callout.tap(sink, v))).lower(x)
@@ -279,7 +279,7 @@ def test_every_and_min_interval_are_decided_in_the_program(received):
     f = jax.jit(lambda x: lax.fori_loop(0, 10, lambda i, c: callout.tap(received.tap, c, every=3) + 1, x))
     f(0.0)
     assert delivered(received) == [0, 3, 6, 9]
-    f(0.0)  # the tap's 11th and later passes: it counts on
+    f(0.0)  # the tap's 11th pass and later ones: the count goes on
     assert delivered(received) == [0, 3, 6, 9, 2, 5, 8]
     received.clear()
     jax.jit(lambda x: lax.fori_loop(0, 100, lambda i, c: callout.tap(received.tap, c, min_interval=3600) + 1, x))(0.0)
@@ -331,7 +331,7 @@ def test_shard_map_taps_each_shard(received):
     assert sorted(floats(received)) == [[0, 1], [2, 3]]
 
 
-def test_keywords_are_refused_where_nothing_takes_them():
+def test_unused_keywords_are_rejected():
     with pytest.raises(TypeError, match="not for names and sinks"):
         callout.tap(callout.sinks.Null(), 1.0, with_device=True)
 
@@ -370,7 +370,7 @@ def test_eager_sharded_values_stay_where_they_are(received):
     x = jax.device_put(jnp.arange(4.0), jax.sharding.NamedSharding(mesh, jax.P("d")))
     assert callout.tap(received.tap, x) is x
     y = callout.pure_callback(lambda v: v, jax.ShapeDtypeStruct((4,), "float32"), x)
-    assert y.devices() == x.devices()  # as of a jit
+    assert y.devices() == x.devices()  # like a jit's result
     assert delivered(received) == [[0, 1, 2, 3]]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tap's function raises, the barrier raises; and what else the barrier raises."""
+"""Tests that the barrier raises the errors of a tap's function, and the other errors of the barrier."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ class MyError(Exception):
         self.payload = payload
 
 
-def test_a_failing_tap_disturbs_nothing_and_the_barrier_raises_the_last(caplog):
+def test_the_barrier_raises_the_last_error_of_failing_taps(caplog):
     got = []
 
     def receive(value):
@@ -39,7 +39,7 @@ def test_a_failing_tap_disturbs_nothing_and_the_barrier_raises_the_last(caplog):
     assert got == [i for i in range(30) if i % 3]
     assert sum("MyError: at 0" in record.message for record in caplog.records) == 1
     assert len(caplog.records) == 1
-    callout.barrier_wait()  # clean
+    callout.barrier_wait()  # raises nothing
 
 
 def test_a_failing_tap_through_reraise():
@@ -60,7 +60,7 @@ def test_barrier_in_a_tap_raises():
         callout.barrier_wait()
 
 
-def test_barrier_timeout_names_what_is_outstanding():
+def test_barrier_timeout_names_outstanding_records():
     release = threading.Event()
     callout.tap(lambda _: release.wait(30), 1.0)
     with pytest.raises(callout.BarrierTimeout, match="1 records of the python queue of device 0"):
@@ -80,7 +80,7 @@ def test_barrier_timeout_covers_programs():
     out.block_until_ready()
 
 
-def test_an_error_of_taps_is_called_what_it_is(tmp_path):
+def test_an_error_of_taps_has_its_public_name(tmp_path):
     sink = callout.sinks.JsonLines(tmp_path / "x")
     sink.close()
     callout.tap(sink, 1.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which records a tap sends: `every`, `step`, `sample`, `only_process`, `only_device`; decided before anything is copied."""
+"""Tests which records a tap sends: `every`, `step`, `sample`, `only_process`, `only_device`; decided before any copy."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def delivered(received):
     return [np.asarray(value).tolist() for value in received]
 
 
-def test_every_goes_by_the_step(received):
+def test_every_uses_the_step(received):
     @jax.jit
     def train(start):
         return lax.fori_loop(start, start + 7, lambda i, c: callout.tap(received.tap, c, step=i, every=5) + 1, 0)
@@ -29,7 +29,7 @@ def test_every_goes_by_the_step(received):
     assert delivered(received) == [2, 0, 5]  # steps 10; 15 and 20
 
 
-def test_a_step_stands_behind_however_many_leaves(received):
+def test_a_step_follows_any_number_of_leaves(received):
     f = jax.jit(lambda xs: callout.tap(received.tap, xs, step=4, every=2))
     for count in (1, 15, 16, 17, 40):
         f([jnp.float32(i) for i in range(count)])
@@ -39,7 +39,7 @@ def test_a_step_stands_behind_however_many_leaves(received):
     ]
 
 
-def test_eager_every_goes_by_the_step(received):
+def test_eager_every_uses_the_step(received):
     receive = received.tap
     for i in range(3, 12):
         assert callout.tap(receive, jnp.float32(i), step=i, every=4) == i
@@ -59,7 +59,7 @@ def test_a_step_is_no_part_of_value_structure_or_transformations(received):
         return out["a"]
 
     np.testing.assert_array_equal(jax.vmap(f, (0, None))(jnp.ones((3, 2)), 1), np.ones((3, 2)))
-    jax.vmap(f, (None, 0))(jnp.ones(2), jnp.arange(3))  # of a batched step the first counts
+    jax.vmap(f, (None, 0))(jnp.ones(2), jnp.arange(3))  # a batched step counts by its first lane
     jax.jit(jax.vmap(f))(jnp.ones((3, 2)), jnp.arange(3))
     callout.barrier_wait()
     batch = ("batch", {"batch_dims": (0,)})
@@ -107,7 +107,7 @@ def test_ordered_and_threaded_taps_have_steps_too(received):
     ids=str,
 )
 def test_steps_that_a_sink_counts_are_those_of_the_values(tmp_path, setting, others):
-    """However far ahead of its taps a program is: on a GPU the host has queued all before the first one arrives."""
+    """A program may be far ahead of its taps: on a GPU, the host has queued all before the first record arrives."""
     paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
     sinks = [callout.sinks.Csv(path) for path in paths]
 
@@ -133,7 +133,7 @@ def test_steps_that_a_sink_counts_are_those_of_the_values(tmp_path, setting, oth
 
 @pytest.mark.parametrize("policy", ["drop_newest", "fail", "block"])
 def test_nothing_is_lost_while_the_queue_has_room(received, policy):
-    """However far ahead of its taps a program is: these are more than a GPU's ring has room for."""
+    """A program may be far ahead of its taps: these records exceed the room in a GPU's ring."""
 
     def step(i, x):
         return callout.tap(received.tap, x, on_full=policy) + 1
@@ -143,9 +143,9 @@ def test_nothing_is_lost_while_the_queue_has_room(received, policy):
     assert [int(value[0]) for value in received] == list(range(10_000))
 
 
-def test_what_is_sent_is_what_the_program_had_though_its_memory_is_used_again(received):
+def test_sent_values_survive_reuse_of_their_memory(received):
     def receive(value):
-        received.append((float(value[0]), float(value[-1])))  # its memory is not kept
+        received.append((float(value[0]), float(value[-1])))  # does not keep the record's memory
 
     def send(x):
         return callout.tap(receive, x) + 1
@@ -196,7 +196,7 @@ def test_only_process(received):
 
 
 def over(devices, size):
-    """0, 1, ..., a part on each of these devices."""
+    """Returns 0, 1, ..., sharded over these devices."""
     return jax.device_put(
         jnp.arange(float(size)), jax.NamedSharding(jax.sharding.Mesh(np.array(devices), ("d",)), jax.P("d"))
     )
@@ -224,7 +224,7 @@ def test_only_device_in_shard_map_and_on_shards(received):
 @pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.devices(2)
 @pytest.mark.collectives
-def test_only_the_device_that_has_the_gathered_value_can_send_it(received):
+def test_only_the_device_with_the_gathered_value_can_send(received):
     devices = jax.devices()
     x = over(devices[:2], 4)
     for only in range(2):
@@ -339,7 +339,7 @@ def test_leaves_that_would_have_one_name_have_two(tmp_path):
     assert json.loads((tmp_path / "log.jsonl").read_text()) == {"name": "n", "step": 7, "['a']['b']": 2, "['a.b']": 1}
 
 
-def test_close_waits_for_what_was_sent(tmp_path):
+def test_close_waits_for_sent_records(tmp_path):
     sink = callout.sinks.JsonLines(tmp_path / "log.jsonl")
     f = jax.jit(lambda: lax.fori_loop(0, 50_000, lambda i, c: callout.tap(sink, c) + 1, 0))
     jax.block_until_ready(f())

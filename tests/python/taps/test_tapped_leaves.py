@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that a tap refuses to send, and the texts of the errors."""
+"""Tests values that a tap rejects, and the texts of the errors."""
 
 import callout
 import jax
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 
-def test_a_leaf_that_is_no_array_is_named_by_its_path():
+def test_a_nonarray_leaf_is_named_by_its_path():
     class Callable:
         def __call__(self):
             """Does nothing."""
@@ -26,7 +26,7 @@ def test_a_name_that_shows_a_tracer_is_refused():
             jax.jit(lambda x, named=named: named(x, name=f"x is {x}"))(1.0)
 
 
-def test_a_value_that_is_no_array_is_refused_in_the_users_line_without_an_error_of_jax_before():
+def test_a_nonarray_value_is_rejected_at_the_users_line():
     def user():
         jax.jit(lambda x: callout.tap(print, {"x": x, "note": "text"}))(1.0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tap has its value computed once: what reads the value reads what the tap returns."""
+"""Tests that a tapped value is computed once: code that reads the value reads the tap's result."""
 
 import callout
 import jax
@@ -68,7 +68,7 @@ def on_shards(heard, x):
     return jax.shard_map(lambda x: ignored(heard, x), mesh=mesh, in_specs=P("d"), out_specs=P("d"))(x)
 
 
-# What taps, how many sines its program needs, and how many arrays come.
+# (program with a tap, number of sines in its text, number of arrays that arrive)
 PROGRAMS = {
     "used": (lambda heard, x: plain(x, lambda x: callout.tap(heard.append, x)), STEPS, STEPS),
     "ignored": (ignored, STEPS, STEPS),
@@ -108,7 +108,7 @@ def test_a_chain_of_tapped_values_is_computed_once(name):
     assert name not in ("ordered", "threaded") or all(map(np.array_equal, heard, values))
 
 
-def test_what_holds_a_value_says_what_its_target_needs(monkeypatch):
+def test_held_values_check_required_attributes(monkeypatch):
     monkeypatch.setattr(tapped_values, "_CHECK", "callout.v1.image")
     with pytest.raises(TypeError, match=r"callout\.tap: callout\.v1\.image needs the attribute 'image'"):
         jax.jit(lambda x: read_before([], x)).lower(X)
@@ -126,12 +126,12 @@ def test_a_gradient_is_computed_once():
     [
         lambda x: callout.tap(print, x * 2 + 1) - x,  # cheap
         lambda x: callout.tap(print, x) + jnp.sin(x),  # an argument
-        lambda x: callout.tap(print, jnp.sin(x)),  # nobody reads it again
-        lambda x: callout.tap(print, jnp.sin(x.reshape(8, 8))) @ np.ones((8, 8), np.float32),  # nor fuses it
-        lambda x: jnp.sin(callout.tap(print, x[:8].reshape(2, 4) @ x[:8].reshape(4, 2))),  # never computed again
+        lambda x: callout.tap(print, jnp.sin(x)),  # no other reader
+        lambda x: callout.tap(print, jnp.sin(x.reshape(8, 8))) @ np.ones((8, 8), np.float32),  # XLA does not fuse it
+        lambda x: jnp.sin(callout.tap(print, x[:8].reshape(2, 4) @ x[:8].reshape(4, 2))),  # XLA never recomputes it
     ],
 )
-def test_what_costs_nothing_stays_as_it_is(program):
+def test_free_values_are_not_held(program):
     assert "returned" not in jax.jit(program).lower(X).as_text()
 
 
@@ -144,7 +144,7 @@ def test_the_switch_takes_it_away():
 
 
 def before_and_after(name, x):
-    """What reads a tapped value before and after its tap."""
+    """Reads a tapped value before and after its tap."""
     for _ in range(STEPS):
         y = step(x)
         callout.tap(name, x)
@@ -170,7 +170,7 @@ def heard():
 
 
 def exported(kind):
-    """What was written for one device, and read again."""
+    """Exports a program for one device, and loads it."""
     run = jax.jit(lambda x: EXPORTED[kind]("test.tapped", x))
     return jax.export.deserialize(callout.export(run)(X).serialize())
 
@@ -200,7 +200,7 @@ def test_an_exported_chain_with_a_symbolic_dimension(heard, kind):
 
 @pytest.mark.parametrize("spec", [P(), P("d")], ids=str)
 @pytest.mark.parametrize("kind", EXPORTED)
-def test_a_chain_that_was_exported_for_one_device_runs_on_several(heard, kind, spec):
+def test_a_chain_exported_for_one_device_runs_on_several(heard, kind, spec):
     mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,), devices=platforms.devices(2))
     spread = jax.sharding.NamedSharding(mesh, spec)
     got = jax.jit(exported(kind).call, out_shardings=spread)(jax.device_put(X, spread))
@@ -212,13 +212,13 @@ def test_a_chain_that_was_exported_for_one_device_runs_on_several(heard, kind, s
     assert all(any(np.allclose(one, value, rtol=1e-5) for one in heard) for value in values)
 
 
-def test_an_exported_program_keeps_the_shardings_of_values_whose_shards_are_sent():
+def test_an_exported_program_keeps_shardings_of_tapped_shards():
     tapped = jax.jit(lambda x: jnp.cos(callout.tap("test.tapped", jnp.sin(x), sharding="local")))
     assert "returned" not in callout.export(tapped)(X).mlir_module()
 
 
 @pytest.mark.parametrize("kind", ["ignored", "before"])
-def test_a_chain_that_was_exported_for_one_device_runs_in_shard_map(heard, kind):
+def test_a_chain_exported_for_one_device_runs_in_shard_map(heard, kind):
     mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,), devices=platforms.devices(2))
     run = jax.jit(lambda x: EXPORTED[kind]("test.tapped", x))
     half = jax.export.deserialize(callout.export(run)(X[:32]).serialize())

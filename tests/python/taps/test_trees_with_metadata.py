@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values in trees that compare as they are not: with an array as metadata, which has no `==`, or with keys 1 and True."""
+"""Tests values in trees with unusual equality: with an array as metadata, which has no `==`, or with keys 1 and True."""
 
 import callout
 import callout.host_callback
@@ -63,7 +63,7 @@ def test_programs_with_keys_that_are_equal_have_their_own(kind):
         return jax.jit(f)
 
     stream, x = Lines(), jnp.float32(1)
-    programs = [program(key, stream) for key in (1, True, 1.0)]  # all of them live
+    programs = [program(key, stream) for key in (1, True, 1.0)]  # all programs live at once
     for one in programs:
         one(x).block_until_ready()
         callout.barrier_wait(timeout=30)

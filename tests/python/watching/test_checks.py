@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`error_if`, `warn_if` and `check`: which element of which lane is told, under every transformation, at every call."""
+"""Tests `error_if`, `warn_if` and `check`: the reported element and lane, under every transformation, at every call."""
 
 import contextlib
 import logging
@@ -23,7 +23,7 @@ def not_negative(x, **options):
 
 
 def failure(f, *args):
-    """The text of the CheckError that a call ends with."""
+    """Returns the text of the CheckError of a call."""
     with pytest.raises(callout.CheckError) as caught:
         platforms.ended(f(*args))
     assert isinstance(caught.value, RuntimeError)
@@ -37,7 +37,7 @@ def passes(f, *args):
     return jax.tree.map(np.asarray, jax.block_until_ready(f(*args)))
 
 
-def test_the_class_and_the_text_are_the_same_at_every_call():
+def test_class_and_text_are_equal_at_every_call():
     f = jax.jit(lambda x: not_negative(x) * 2)
     assert passes(f, GOOD).tolist() == [2, 4, 6]
     texts = {failure(f, BAD) for _ in range(1000)}
@@ -54,7 +54,7 @@ def test_an_eager_check_fails_at_once():
     assert passes(not_negative, GOOD).tolist() == GOOD.tolist()
 
 
-def test_a_result_that_nobody_uses_is_checked_all_the_same():
+def test_an_unused_result_is_checked():
     @jax.jit
     def f(x):
         not_negative(x)
@@ -64,12 +64,12 @@ def test_a_result_that_nobody_uses_is_checked_all_the_same():
 
 
 @pytest.mark.parametrize(("in_axes", "x"), [(0, BAD[:, None]), (1, BAD[None]), (-1, BAD[None])])
-def test_a_lane_of_vmap_is_told(in_axes, x):
+def test_the_lane_of_a_vmap_is_reported(in_axes, x):
     f = jax.jit(jax.vmap(lambda x: callout.error_if(x, x < 0, "{value} in lane {lane} at {index}"), in_axes=in_axes))
     assert failure(f, x).startswith("check failed: -2.5 in lane 1 at [0] (lane 1, index [0], device 0; ")
 
 
-def test_lanes_of_nested_vmaps_are_told_with_what_differs_in_each():
+def test_lanes_of_nested_vmaps_are_reported():
     def one(x, y):
         return callout.error_if(x, x + y > 10, "{x} {y}", x=x, y=y)
 
@@ -94,7 +94,7 @@ def test_only_lanes_that_took_the_branch_count():
     assert failure(f, jnp.array([-1.0, 5.0, 1.0])).startswith("check failed: small 1.0 (lane 2, device 0; ")
 
 
-def test_only_lanes_whose_loop_still_runs_count():
+def test_only_lanes_with_a_running_loop_count():
     def count(n):
         def step(i):
             return callout.error_if(i + 1, i >= n, "beyond {value}")
@@ -127,7 +127,7 @@ def test_the_step_is_that_of_the_loop():
     assert failure(jax.jit(f), 8.0).startswith("check failed: step 5: 2.0 (step 5, device 0; ")
 
 
-def test_the_step_is_counted_where_nobody_tells_it():
+def test_the_step_is_counted_if_not_given():
     def f(x):
         return jax.lax.fori_loop(0, 9, lambda _, x: callout.error_if(x - 1, x < 4, "step {step}"), x)
 
@@ -163,7 +163,7 @@ def test_gradients_go_through():
     assert jax.grad(lambda x: (not_negative(x) ** 2).sum())(GOOD).tolist() == [2, 4, 6]
 
 
-def test_pytrees_go_through_and_are_shown_by_their_names():
+def test_pytrees_are_passed_and_shown_by_name():
     @jax.jit
     def f(tree):
         return callout.error_if(tree, tree["a"] > 0, "{value}")
@@ -210,7 +210,7 @@ def test_keys_and_mutable_arrays_are_read():
 
 @pytest.fixture
 def checks():
-    """callout.config.checks, as it was afterwards."""
+    """Restores callout.config.checks after the test."""
     before = callout.config.checks
     yield lambda value: callout.config.update("checks", value)
     callout.config.checks = before
@@ -249,7 +249,7 @@ def test_errors_can_be_warnings(checks, caplog):
     ]
 
 
-def test_a_warning_is_one_whatever_the_setting_says_of_errors(caplog):
+def test_a_warning_does_not_depend_on_the_setting_for_errors(caplog):
     f = jax.jit(lambda x: callout.warn_if(x, x < 0, "careful {value}"))
     with caplog.at_level(logging.WARNING, "callout"):
         passes(f, BAD)
@@ -264,7 +264,7 @@ def test_nan_takes_the_place_of_values():
     assert passes(f, GOOD)[0].tolist() == GOOD.tolist()
 
 
-def test_a_constant_that_makes_every_value_nan_is_warned_of_when_it_is_traced():
+def test_a_constant_that_makes_all_values_nan_warns_at_tracing():
     f = jax.jit(lambda x: callout.error_if(x, True, "never", on_error="nan"))
     with pytest.warns(UserWarning, match=r"callout\.error_if: the result is always NaN, .* constant: never") as caught:
         assert np.isnan(passes(f, GOOD)).all()
@@ -320,7 +320,7 @@ def test_a_constant_that_makes_every_value_nan_is_warned_of_when_it_is_traced():
         (lambda x: callout.error_if(x, x < 0, "t", step=1.5), TypeError, r"step must be an integer scalar"),
     ],
 )
-def test_what_cannot_be_is_refused_where_it_stands(call, kind, message):
+def test_wrong_arguments_are_rejected_when_traced(call, kind, message):
     with pytest.raises(kind, match=message):
         jax.jit(call).lower(jnp.float32(1))
 
@@ -349,7 +349,7 @@ def test_constants_that_are_fine_add_nothing():
 @pytest.mark.native_only(platforms.SHARDS)
 @pytest.mark.devices(4)
 @pytest.mark.parametrize("axis_type", ["Auto", "Explicit"])
-def test_each_device_looks_at_its_shard_and_tells_the_place_in_the_whole(axis_type):
+def test_each_device_watches_its_shard_and_reports_global_indices(axis_type):
     kind = getattr(jax.sharding.AxisType, axis_type)
     mesh = Mesh(np.array(jax.devices()[:4]), ("d",), axis_types=(kind,))
     x = jax.device_put(jnp.arange(8.0).at[5].set(-5), NamedSharding(mesh, P("d")))

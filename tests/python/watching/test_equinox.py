@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that use Equinox: `callout.error_if` in the place of its own, and modules in which NaN begins."""
+"""Tests programs that use Equinox: `callout.error_if` instead of its own, and modules in which NaN begins."""
 
 import contextlib
 
@@ -53,7 +53,7 @@ def test_checks_take_the_place_of_equinoxs_own(transform, replaced):
     jax.block_until_ready(f(model, good))
 
 
-def test_lanes_of_filter_vmap_are_told(replaced):
+def test_lanes_of_filter_vmap_are_reported(replaced):
     f = equinox.filter_jit(equinox.filter_vmap(lambda model, x: model(x), in_axes=(None, 0)))
     x = jnp.arange(1.0, 7.0).reshape(3, 2)
     model = Root(jnp.float32(2))
@@ -85,7 +85,7 @@ class Net(equinox.Module):
     ],
     ids=["none", "own", "library"],
 )
-def test_the_module_in_which_nan_begins_is_told(activation, weight, place):
+def test_the_module_in_which_nan_begins_is_reported(activation, weight, place):
     inner = equinox.nn.MLP(2, 2, 4, 1, activation=activation, key=jax.random.key(0))
     net = Net(inner, Logarithm(jnp.float32(weight)))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of Flax Linen and Flax NNX in which NaN begins, and checks inside of them."""
+"""Tests modules of Flax Linen and Flax NNX in which NaN begins, and checks inside of them."""
 
 import functools
 
@@ -45,7 +45,7 @@ X = np.ones((3, 4), np.float32)
 
 @pytest.mark.parametrize("block", [LinenBlock, linen.remat(LinenBlock)], ids=["plain", "remat"])
 @pytest.mark.parametrize("place", ["forward", "grad inside", "grad outside"])
-def test_modules_of_linen_are_told_by_their_names(block, place):
+def test_modules_of_linen_are_reported_by_name(block, place):
     net = LinenNet(block)
     weights = net.init(jax.random.key(0), X)
     loss = functools.partial(linen_loss, net)
@@ -114,7 +114,7 @@ def nnx_loss(net, x):
     ],
     ids=["jit", "jit inside", "grad inside", "grad outside"],
 )
-def test_modules_of_nnx_are_told_by_their_classes(transform):
+def test_modules_of_nnx_are_reported_by_class(transform):
     net = Net(nnx.Rngs(0))
     program = transform(functools.partial(callout.locate_nans, granularity="module"))
     texts = found(program, net, X)[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.locate_nans`: the line where NaN and infinities begin, under every transformation."""
+"""Tests `callout.locate_nans`: the line where NaN and infinities begin, under every transformation."""
 
 import contextlib
 import functools
@@ -22,15 +22,15 @@ from planted_gradients import BACKWARD, backward
 
 
 def here(text):
-    """The line of this file with the text, as reports say it."""
+    """Returns the line of this file that ends with the text, in the form of reports."""
     lines = Path(__file__).read_text().splitlines()
     (number,) = [i for i, line in enumerate(lines, 1) if line.endswith(f"# {text}")]
     return f"{__file__}:{number} "
 
 
 def complaint(plant, texts):
-    """What is wrong with the reports of what is planted; None if nothing is."""
-    # Of an infinity, NaN may follow in the backward pass, and is told as such.
+    """Returns the error in the reports about a plant; None if they are right."""
+    # In the backward pass, NaN may follow from an infinity, and is reported as such.
     began = [text for text in texts if "out of infinite inputs" not in text or plant.name == "masked_softmax"]
     place = f"{plant.file}:{plant.line()} in "
     if not began or not began[0].startswith(f"locate_nans: {plant.kind} at {place}") or "# HERE" not in began[0]:
@@ -43,7 +43,7 @@ def complaint(plant, texts):
 
 
 @pytest.mark.parametrize("program", ["forward", "grad outside", "grad inside"])
-def test_what_is_planted_is_found_at_its_line(program):
+def test_planted_nans_are_found_at_their_lines(program):
     if program == "forward" and platforms.ON_CUDA and platforms.on_software_gpu():
         pytest.skip(platforms.SOLVERS)
     plants, plain, located = {
@@ -82,7 +82,7 @@ def test_a_report_has_everything():
     assert eager == [text]
 
 
-def test_lanes_are_told_and_those_that_do_not_run_are_not_looked_at():
+def test_lanes_are_reported_and_inactive_ones_are_not_checked():
     def f(x):
         def positive(y):
             return jnp.log(y)
@@ -103,12 +103,12 @@ def test_lanes_are_told_and_those_that_do_not_run_are_not_looked_at():
 
 
 @pytest.mark.parametrize("granularity", ["line", "operation"])
-def test_results_of_loops_whose_lanes_part_are_looked_at_where_a_vmap_came_before(granularity):
+def test_results_of_diverging_loops_are_checked_after_vmap(granularity):
     def f(x):
         return jax.lax.while_loop(lambda c: c > 1, lambda c: jnp.log(c - 3) + c - 5, x)  # loop
 
     batched = jax.jit(callout.locate_nans(jax.vmap(f), granularity=granularity))
-    assert found(batched, np.array([5, 0.5, 4.5], np.float32))[0] == []  # finished lanes make NaN, which nobody keeps
+    assert found(batched, np.array([5, 0.5, 4.5], np.float32))[0] == []  # finished lanes discard their NaN
     (text,), _ = found(batched, np.array([5, 0.5, 2.5], np.float32))
     assert here("loop") in text
     assert "; while, forward; f32[3] at [2], device 0; inputs: f32[3] 2.5" in text
@@ -144,7 +144,7 @@ def test_warnings_that_are_errors_fail_the_program():
 
 
 @pytest.mark.native_only(platforms.RUN)
-def test_each_run_reports_a_place_once_and_many_runs_less_often():
+def test_a_run_reports_a_place_once_many_runs_less_often():
     def f(x):
         return jax.lax.map(jnp.log, x)
 
@@ -153,7 +153,7 @@ def test_each_run_reports_a_place_once_and_many_runs_less_often():
     assert counts == [1] * 10 + [0] * 5 + [1] + [0] * 4
 
 
-def test_infinities_may_be_left_out_and_those_of_masks_are_meant():
+def test_infinities_may_be_skipped_and_masks_are_intended():
     def f(x):
         scores = jnp.where(x > 0, x, -jnp.inf)
         logs = jnp.log(jnp.abs(x))
@@ -168,7 +168,7 @@ def test_infinities_may_be_left_out_and_those_of_masks_are_meant():
     assert "out of infinite inputs" in text
 
 
-def test_granularity_says_what_is_looked_at():
+def test_granularity_selects_the_checked_values():
     def inner(x):
         logs = jnp.log(x)
         return jnp.where(x > 0, logs, 0)
@@ -264,8 +264,11 @@ def test_shards_tell_their_device():
     assert "f32[2] at [3], device 1, the shard from [2]; inputs: f32[2] -4.0" in texts[0]
 
 
-def test_what_is_written_to_mutable_arrays_is_found_where_it_is_made():
-    """In arrays of the program, in arguments, in loops; what was read is an input, and NaN that was read is not new."""
+def test_nans_in_mutable_arrays_are_found_where_computed():
+    """Uses arrays of the program, arguments and loops.
+
+    A value that is read is an input, so NaN that was read is not new.
+    """
 
     def write(ref):
         ref[...] = jnp.log(ref[...]) - 1  # written
@@ -317,7 +320,7 @@ def test_exported_programs_carry_their_places():
     exported = callout.export(jax.jit(callout.locate_nans(lambda x: jnp.log(x) * 2)))(
         jax.ShapeDtypeStruct((2,), jnp.float32)
     )
-    assert callout.exported_names(exported) == ()  # nobody has anything to bind
+    assert callout.exported_names(exported) == ()  # no name needs a binding
     loaded = jax.export.deserialize(exported.serialize())
     texts, _ = found(loaded.call, np.array([1, -1], np.float32))
     assert [text for text in texts if f"NaN at {__file__}:" in text]
@@ -328,7 +331,7 @@ def test_constants_of_other_signs_are_other_constants():
     assert [f(jnp.float32(2), c).tolist() for c in (0.0, -0.0, 0.0)] == [2, -2, 2]
 
 
-def test_constants_of_loops_whose_lanes_part_are_meant():
+def test_constants_of_loops_with_diverging_lanes_are_intended():
     def f(bad):
         def step(s):
             return jnp.where(s + 1 > 8, bad, s + 1)
@@ -348,7 +351,7 @@ def test_constants_of_loops_whose_lanes_part_are_meant():
 
 
 @pytest.mark.cpu_only("XLA:GPU gives products to a library, or makes kernels of them")
-def test_the_transposed_product_of_a_gradient_is_computed_as_without():
+def test_a_gradients_transposed_product_is_computed_as_without():
     def f(w, x):
         y = x @ w
         return jnp.sum(jnp.tanh(y))
@@ -358,7 +361,7 @@ def test_the_transposed_product_of_a_gradient_is_computed_as_without():
         return sorted(re.findall(r"= (f32\[[\d,]*\])\S* dot\(", text))
 
     plain = products(jax.grad(f))
-    assert "f32[24,40]" in plain  # the transposed one has the shape of w
+    assert "f32[24,40]" in plain  # the transposed product has the shape of w
     assert products(callout.locate_nans(jax.grad(f))) == plain
     assert products(jax.grad(callout.locate_nans(f))) == plain
 

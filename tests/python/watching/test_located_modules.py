@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.locate_nans(granularity="module")`: which module NaN begins in."""
+"""Tests `callout.locate_nans(granularity="module")`, which reports the module in which NaN begins."""
 
 import functools
 
@@ -12,7 +12,7 @@ from located import found
 
 
 class Scaled:
-    """A module without named scopes, as those of Flax NNX and Equinox are."""
+    """A module without named scopes, like those of Flax NNX and Equinox."""
 
     def __init__(self, scale, bad=False):
         self.scale, self.bad = scale, bad
@@ -44,7 +44,7 @@ def test_modules_without_scopes_are_known_by_their_calls():
             found_texts = [text for text in found(jax.jit(located), x)[0] if "forward" in text]
             assert len(found_texts) == texts
             assert all(", in loss (Net/Scaled); f32[2] at " in text for text in found_texts)
-    # Both layers are of one class, and called in one line: each is a module of its own.
+    # Both layers have one class, and are called in one line: each is a module of its own.
     (text,), _ = found(jax.jit(callout.locate_nans(Net((masked, bad)), granularity="module")), x)
     assert text.split("; ")[-1] == "inputs: f32[2] 1.0"
 
@@ -64,7 +64,7 @@ class Around:
         return self.inner(x)
 
 
-def test_modules_are_known_inside_of_what_jax_traces_apart():
+def test_modules_are_known_in_functions_that_jax_traces_separately():
     masked, bad = Scaled(1.0), Scaled(-1.0, bad=True)
     x = np.array([1, -2], np.float32)
     for net, name in (
@@ -103,7 +103,7 @@ class Logarithm:
         return log(x)
 
 
-def test_modules_are_known_once_where_a_checkpoint_has_derivatives_of_the_users():
+def test_modules_are_known_once_under_checkpoint_with_custom_rules():
     f = jax.grad(lambda x: jax.checkpoint(Net((Logarithm(), Scaled(1.0))))(x).sum())
     texts, _ = found(jax.jit(callout.locate_nans(f, granularity="module")), np.array([1, -2], np.float32))
     assert ", in Net/Logarithm; " in texts[0]
@@ -120,7 +120,7 @@ class Wrapper:
 
 
 @pytest.mark.parametrize("file", ["flax/nnx/transforms/compilation.py", "equinox/_module/_prebuilt.py"])
-def test_what_wraps_the_calls_of_modules_is_no_module(file):
+def test_wrappers_of_module_calls_are_no_modules(file):
     names = {}
     exec(compile(WRAPPER, f"/packages/{file}", "exec"), names)
     wrapped = names["Wrapper"]

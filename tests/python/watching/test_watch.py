@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""watch: what is found, where it is said to be, and that nothing else changes."""
+"""Tests watch: its findings, their reported place, and that nothing else changes."""
 
 import logging
 import re
@@ -21,11 +21,11 @@ def name(request):
 
 def seen(name):
     if platforms.ON_CUDA:
-        callout.barrier_wait()  # a watched value is under way when its program has ended
+        callout.barrier_wait()  # a watched value is in flight when its program has ended
     return callout.stats()["watches"][name]
 
 
-def test_a_loop_that_overflows_is_found_where_it_does(name):
+def test_an_overflow_in_a_loop_is_located(name):
     @jax.jit
     def grow(x):
         return lax.fori_loop(0, 100, lambda i, x: callout.watch(x * jnp.array([1.0, 10.0]), name, step=i), x)
@@ -61,7 +61,7 @@ def test_eager_arrays_of_many_dtypes(name, dtype):
     assert (seen(name)["nan"], seen(name)["first"]["index"], seen(name)["first"]["step"]) == (1, (2, 1), 1)
 
 
-def test_only_what_was_asked_for(name):
+def test_only_selected_kinds_are_found(name):
     x = jnp.array([jnp.inf, jnp.nan])
     callout.watch(x, name + "n", inf=False)
     callout.watch(x, name + "i", nan=False)
@@ -131,7 +131,7 @@ def test_gradients_are_watched(name):
     assert seen(f"{name}.gradient")["bad_calls"] == 2
 
 
-def test_every_counts_and_steps_go_on(name):
+def test_every_selects_checks_and_steps_still_count(name):
     f = jax.jit(lambda xs: lax.scan(lambda c, x: (c, callout.watch(x, name, every=4)), 0, xs)[1])
     jax.block_until_ready(f(jnp.arange(20.0).at[jnp.array([3, 12])].set(jnp.nan)))
     assert seen(name)["calls"] == 5

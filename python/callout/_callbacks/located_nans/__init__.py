@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.locate_nans`: a function is traced, and evaluated again with inspections of what leaves its lines."""
+"""`callout.locate_nans` traces a function, and evaluates it with inspections of the values that leave its lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLACE = re.compile(r"(.*):(\d+)(?: in .*)?", re.DOTALL)
 
 
 def warn(place: str, text: str) -> bool:
-    """Warns of what was found at `place`, "file.py:12 in f". False if warnings are errors. Called by the core."""
+    """Warns of a finding at `place`, "file.py:12 in f". Returns False if warnings are errors. The core calls this."""
     match = _PLACE.fullmatch(place)
     file, line = (match[1], int(match[2])) if match else (place, 0)
     try:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluates a traced function with a look at what leaves each of its regions.
+"""Evaluates a traced function with an inspection of the results of each region.
 
-A traced function is one list of operations here: nested functions are part of the list, control flow is not. A region is a
-run of operations of one line (operation, function, module). Its results are looked at if one of its operations may have made
-them bad; its inputs only where its results are bad. So what one region reports rests on no other, and values stay where XLA
-has them.
+1. `Flat` turns a traced function into one list of operations. Nested functions are inlined, control flow is not.
+2. Successive operations of one line (or operation, function, module) form a region.
+3. A region's results are inspected if one of its operations may have made them bad. Its inputs are inspected only if
+   its results are bad. So the report of a region depends on no other region, and values stay in XLA's memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import jax.extend.core
 import numpy as np
 
 from ... import _jax_compat
-from ..._primitives import inspections, jaxprs
+from ..._primitives import control_flow, inspections, jaxprs
+from ..._primitives.control_flow import Result, State
 from .nan_sources import (
     can_make,
     has_constant,
@@ -39,27 +40,27 @@ _primitives = jax.extend.core.primitives
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Value:
-    """A value that an operation computes, or that the traced function is given."""
+    """A result of an operation, or an argument of the traced function."""
 
     inexact: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that is written into the program."""
+    """A constant of the program."""
 
     value: Any
 
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Operation:
-    """One equation, or what a nested function says of all its operands."""
+    """One equation, or a function that a nested function applies to all of its operands."""
 
     eqn: Any
     operands: list[Any]
     results: list[Value]
     around: Surroundings
-    function: Callable[[list[Any]], list[Any]] | None = None  # in the place of the equation's primitive
+    function: Callable[[list[Any]], list[Any]] | None = None  # replaces the equation's primitive
 
 
 class Flat:
@@ -73,8 +74,10 @@ class Flat:
 
     def _add(self, jaxpr: Any, constants: Sequence[Any], inputs: Sequence[Any], around: Surroundings) -> list[Any]:
         def each(eqn: Any, operands: list[Any]) -> list[Any]:
-            nested = _NESTED.get(eqn.primitive)
-            return nested(self, eqn, operands, around) if nested else self._one(eqn, operands, around)
+            nested = control_flow.called(eqn)
+            if nested is None:
+                return self._one(eqn, operands, around)
+            return self._nested(eqn, nested, operands, around)
 
         return jaxprs.walk(jaxpr, constants, inputs, each, Constant)
 
@@ -83,12 +86,21 @@ class Flat:
         self.operations.append(Operation(eqn, operands, results, around))
         return results
 
-    def nested(self, eqn: Any, jaxpr: Any, operands: list[Any], around: Surroundings) -> list[Any]:
-        """Returns the results of a jaxpr, closed or open, in a parameter of an equation."""
-        return self._add(jaxpr, [*map(Constant, jaxprs.consts_of(jaxpr))], operands, around.inside(eqn, jaxpr))
+    def _nested(self, eqn: Any, jaxpr: Any, operands: list[Any], around: Surroundings) -> list[Any]:
+        """Inlines a function that an equation calls, and returns its results."""
+        params = eqn.params
+        if _says_where(params.get("in_shardings")):
+            operands = self._on_all(eqn, _constrained(eqn, "in_shardings"), operands, around)
+        if params.get("differentiated") and params.get("prevent_cse") and operands:
+            operands = self._on_all(eqn, lambda values: control_flow.behind_barrier(eqn, values), operands, around)
+        constants = [*map(Constant, jaxprs.consts_of(jaxpr))]
+        results = self._add(jaxprs.opened(jaxpr), constants, operands, around.inside(eqn, jaxpr))
+        if _says_where(params.get("out_shardings")):
+            results = self._on_all(eqn, _constrained(eqn, "out_shardings"), results, around)
+        return results
 
-    def on_all(self, eqn: Any, function: Any, operands: list[Any], around: Surroundings) -> list[Any]:
-        """Returns the operands, after `function` of all their values."""
+    def _on_all(self, eqn: Any, function: Any, operands: list[Any], around: Surroundings) -> list[Any]:
+        """Adds an operation that applies `function` to all operands, and returns its results."""
         given = [
             Value(is_inexact(jax.typeof(operand.value)) if isinstance(operand, Constant) else operand.inexact)
             for operand in operands
@@ -97,34 +109,12 @@ class Flat:
         return list(given)
 
 
-def _jit(flat: Flat, eqn: Any, operands: list[Any], around: Surroundings) -> list[Any]:
-    params = eqn.params
-    for which in ("in_shardings", "out_shardings"):
-        told = params[which]
-        if which == "out_shardings":
-            operands = flat.nested(eqn, params["jaxpr"], operands, around)
-        if any(isinstance(sharding, jax.sharding.Sharding) for sharding in told):
-            operands = flat.on_all(eqn, lambda values, told=told: jaxprs.constrained(values, told), operands, around)
-    return operands
+def _says_where(shardings: Any) -> bool:
+    return any(isinstance(sharding, jax.sharding.Sharding) for sharding in shardings or ())
 
 
-def _remat(flat: Flat, eqn: Any, operands: list[Any], around: Surroundings) -> list[Any]:
-    if eqn.params["differentiated"] and eqn.params["prevent_cse"] and operands:
-        operands = flat.on_all(eqn, lambda values: jaxprs.behind_barrier(eqn, values), operands, around)
-    return flat.nested(eqn, eqn.params["jaxpr"], operands, around)
-
-
-def _call(flat: Flat, eqn: Any, operands: list[Any], around: Surroundings) -> list[Any]:
-    return flat.nested(eqn, eqn.params["call_jaxpr"], operands, around)
-
-
-_NESTED: dict[Any, Callable[[Flat, Any, list[Any], Surroundings], list[Any]]] = {
-    _primitives.jit_p: _jit,
-    _primitives.remat_p: _remat,
-    _primitives.closed_call_p: _call,
-    _primitives.custom_jvp_call_p: _call,
-    _primitives.custom_vjp_call_p: _call,
-}
+def _constrained(eqn: Any, which: str) -> Callable[[list[Any]], list[Any]]:
+    return lambda values: control_flow.constrained(eqn, values, which)
 
 
 _MOST_NAMES = 6
@@ -132,47 +122,55 @@ _MOST_NAMES = 6
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What `locate_nans` was told."""
+    """The settings of a `locate_nans`."""
 
     granularity: Granularity
     stop: bool
     infinities: bool
 
 
-# Control flow, and how its parts are evaluated. control_flow.py adds to it.
-Rule = Callable[["Evaluation", Any, Surroundings, Sequence[Any]], Sequence[Any]]
-RULES: dict[Any, Rule] = {}
-
-
 class Region:
-    """A run of operations of one key."""
+    """Successive operations that have the same key."""
 
     def __init__(self, key: Any, line: Line):
         self.key = key
         self.line = line
         self.operations: list[Operation] = []
-        self.end = 0  # place of the first operation behind it
+        self.end = 0  # the index of the first operation behind the region
 
 
-class Evaluation:
-    """One evaluation: settings, the steps of the loops around, and the numbers of places."""
+class Evaluation(control_flow.Interpreter):
+    """Evaluates one function. The interpreter's state holds the steps of the loops around.
 
-    def __init__(self, settings: Settings, steps: tuple[Any, ...] = (), orders: Any = None):
+    Args:
+        settings: the settings of the `locate_nans`.
+        around: the nested functions around.
+        orders: the counter of inspection numbers, which a function shares with all nested functions.
+    """
+
+    counts_steps = True
+
+    def __init__(self, settings: Settings, around: Surroundings, orders: Any = None):
+        super().__init__()
         self.settings = settings
-        self.steps = steps
+        self._around = around
         self._orders = itertools.count() if orders is None else orders
 
-    def in_loop(self, step: Any) -> Evaluation:
-        """Returns one for the body of a loop."""
-        return Evaluation(self.settings, (*self.steps, step), self._orders)
+    def inside(self, eqn: Any, jaxpr: Any) -> Evaluation:
+        """Returns the interpreter of `jaxpr`, which is a parameter of `eqn`."""
+        return Evaluation(self.settings, self._around.inside(eqn, jaxpr), self._orders)
 
-    def with_steps(self, steps: Sequence[Any]) -> Evaluation:
-        """Returns one whose steps are other arrays."""
-        return Evaluation(self.settings, tuple(steps), self._orders)
+    def around(self, around: Surroundings) -> Evaluation:
+        """Returns an interpreter for equations inside other functions."""
+        return Evaluation(self.settings, around, self._orders)
 
-    def jaxpr(self, jaxpr: Any, around: Surroundings, args: Sequence[Any]) -> list[Any]:
-        """Returns the results of a jaxpr, closed or open."""
-        flat = Flat(jaxprs.opened(jaxpr), around)
+    def concerns(self, eqn: Any) -> bool:
+        """Returns whether an operation inside of an equation can make NaN or infinities, and is inspected."""
+        return makes_any(eqn) and not is_batched_while(eqn)
+
+    def evaluate(self, jaxpr: Any, state: State, args: Sequence[Any]) -> Result:
+        """Evaluates a jaxpr, closed or open. Returns an empty state and the results."""
+        flat = Flat(jaxprs.opened(jaxpr), self._around)
         values: dict[Value, Any] = dict(zip(flat.constants, jaxprs.consts_of(jaxpr), strict=True))
         values.update(zip(flat.inputs, args, strict=True))
         last = _last_uses(flat)
@@ -182,30 +180,29 @@ class Evaluation:
             return operand.value if isinstance(operand, Constant) else values[operand]
 
         for operation in flat.operations:
-            outs = self._results(operation, [read(operand) for operand in operation.operands])
+            operands = [read(operand) for operand in operation.operands]
+            if operation.function is not None:
+                outs: Sequence[Any] = operation.function(operands)
+            else:
+                with _jax_compat.context_of(operation.eqn):
+                    _, outs = self.around(operation.around).apply(operation.eqn, state, operands)
             values.update(zip(operation.results, outs, strict=True))
             if region := regions.get(id(operation)):
-                self._look(region, values, last)
-        return [read(result) for result in flat.results]
-
-    def _results(self, operation: Operation, args: list[Any]) -> Sequence[Any]:
-        eqn = operation.eqn
-        if operation.function is not None:
-            return operation.function(args)
-        rule = RULES.get(eqn.primitive)
-        with _jax_compat.context_of(eqn):
-            if rule is not None and makes_any(eqn):
-                return rule(self, eqn, operation.around, args)
-            return _jax_compat.bind_again(eqn, args)
+                self._look(region, values, last, state.steps)
+        return (), [read(result) for result in flat.results]
 
     def _regions(self, flat: Flat) -> list[Region]:
         regions: list[Region] = []
         current: Region | None = None
         for number, operation in enumerate(flat.operations):
             eqn = operation.eqn
-            is_evaluated = eqn.primitive in RULES and not is_batched_while(eqn)
-            if operation.function is not None or is_evaluated or is_collective(eqn) or has_mutable_arrays(eqn):
-                current = None  # what it brings is an input of what follows, and what it takes leaves its line
+            if (
+                operation.function is not None
+                or (control_flow.rule_of(eqn) is not None and not is_batched_while(eqn))
+                or is_collective(eqn)
+                or has_mutable_arrays(eqn)
+            ):
+                current = None  # the operation belongs to no region, and ends the one before
                 continue
             if not any(map(is_inexact, eqn.outvars)):
                 continue
@@ -231,8 +228,8 @@ class Evaluation:
                 scopes = module_name(operation.around.scopes_of(operation.eqn))
                 return scopes, operation.around.calls_of(operation.eqn), backward
 
-    def _look(self, region: Region, values: dict[Value, Any], last: dict[Value, int]) -> None:
-        made: dict[Value, list[Operation]] = {}  # what may be bad, and the operations that may have made it so
+    def _look(self, region: Region, values: dict[Value, Any], last: dict[Value, int], steps: Sequence[Any]) -> None:
+        made: dict[Value, list[Operation]] = {}  # the values that may be bad, and the operations that may be the cause
         root: dict[Value, Value] = {}
         products: dict[Value, Any] = {}
         inputs: dict[Value, None] = {}
@@ -256,8 +253,8 @@ class Evaluation:
         leaving = [root.get(each, each) for each in made if last.get(each, -1) > region.end]
         results = [each for each in dict.fromkeys(leaving) if each in made]
         if not results or constants["nan"]:
-            return  # a constant that is NaN is meant
-        self._bind([made[each] for each in results], results, list(inputs), values, constants["inf"])
+            return  # the user wrote a NaN constant on purpose
+        self._bind([made[each] for each in results], results, list(inputs), values, constants["inf"], steps)
 
     def _bind(
         self,
@@ -266,6 +263,7 @@ class Evaluation:
         inputs: list[Value],
         values: dict[Value, Any],
         has_infinity: bool,
+        steps: Sequence[Any],
     ) -> None:
         first = makers[0][0]
         line = first.around.line_of(first.eqn)
@@ -275,18 +273,18 @@ class Evaluation:
             module=first.around.module_of(first.eqn),
             operations=tuple(_names(each, line) for each in makers),
             num_inputs=len(inputs),
-            num_steps=len(self.steps),
+            num_steps=len(steps),
             order=next(self._orders),
             backward=first.around.is_backward(first.eqn),
             infinities=self.settings.infinities and not has_infinity,
             stop=self.settings.stop,
         )
         with _jax_compat.context_of(first.eqn):
-            inspections.bind_located_nans(text, [*(values[each] for each in (*results, *inputs)), *self.steps])
+            inspections.bind_located_nans(text, [*(values[each] for each in (*results, *inputs)), *steps])
 
 
 def _names(makers: Sequence[Operation], first: Line) -> str:
-    """Returns the operations, with their lines where these differ from the first one's."""
+    """Returns the names of the operations, with their lines if these differ from the first one's."""
 
     def name(maker: Operation) -> str:
         line, name = maker.around.line_of(maker.eqn), str(maker.eqn.primitive.name)
@@ -298,23 +296,42 @@ def _names(makers: Sequence[Operation], first: Line) -> str:
     return ", ".join(names)
 
 
+def _is_reversed_alone(eqn: Any) -> bool:
+    primitive = _jax_compat.high_primitive(eqn)
+    if primitive is None or _jax_compat.is_high_remat(primitive):
+        return False
+    return _jax_compat.has_rule(primitive, "vjp_fwd") and not _jax_compat.has_rule(primitive, "lin")
+
+
+_reversed_alone = jaxprs.Search(_is_reversed_alone)
+"""Finds primitives that only have a backward pass, which `jax.linearize` rejects."""
+
+
+class _Linearizable(control_flow.Interpreter):
+    """Evaluates a function so that `jax.linearize` accepts primitives that only have a backward pass. There is no state."""
+
+    def concerns(self, eqn: Any) -> bool:
+        """Returns whether an equation has a primitive that only has a backward pass, or has one inside."""
+        return _reversed_alone.in_equation(eqn)
+
+
 def unchanged(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """Returns a jaxpr's results as they are; what derivative rules of the user's do has the lines of these rules."""
+    """Evaluates a jaxpr unchanged, while equations in the user's derivative rules keep the lines of these rules."""
 
     def each(eqn: Any, operands: list[Any]) -> Sequence[Any]:
         inner = eqn.params.get("jaxpr" if eqn.primitive is _primitives.jit_p else "call_jaxpr")
         is_users = inner is not None and is_the_users(inner)
         if is_users and eqn.primitive is _primitives.jit_p:
-            given = jaxprs.constrained(operands, eqn.params["in_shardings"])
-            return jaxprs.constrained(unchanged(inner.jaxpr, inner.consts, given), eqn.params["out_shardings"])
+            given = control_flow.constrained(eqn, operands, "in_shardings")
+            return control_flow.constrained(eqn, unchanged(inner.jaxpr, inner.consts, given), "out_shardings")
         with _jax_compat.own_lines() if is_users else _jax_compat.context_of(eqn):
-            return _jax_compat.bind_again(eqn, operands)
+            return _Linearizable().apply(eqn, State(), operands)[1]
 
     return jaxprs.walk(jaxpr, consts, args, each)
 
 
 def _last_uses(flat: Flat) -> dict[Value, int]:
-    """Finds for each value the last operation that has it as an operand, by number; a result of all is used after them."""
+    """Returns for each value the index of the last operation that uses it; results of the function are used after all."""
     last: dict[Value, int] = {}
     for number, operation in enumerate(flat.operations):
         last.update(dict.fromkeys((each for each in operation.operands if isinstance(each, Value)), number))

@@ -26,39 +26,37 @@ from ..._base import patches
 from ..._base.arguments import is_ref
 from ..._base.config import config
 from ..._primitives import jaxprs, linear
-from ..._primitives.linear import Linear, saved, with_these
-from . import control_flow
+from ..._primitives.control_flow import State
+from ..._primitives.linear import Linear, saved
 from .evaluate import Evaluation, Settings, unchanged
 from .nan_sources import is_inexact, mutable_arrays
 from .user_lines import Granularity, Surroundings, rule_lines_kept
-
-_ = control_flow  # it says how to evaluate what
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_KEPT = 32
 
 
 def locate_nans(fn: F, *, granularity: Granularity = "line", stop: bool = False, infinities: bool = True) -> F:
-    """Returns `fn`, which tells where in its code a NaN or an infinity begins, while it runs.
+    """Returns `fn` with reports of the lines of code where a NaN or an infinity first appears.
 
-    An operation that makes one out of finite inputs is reported with the line of the code, the operation, shapes, device,
-    shard, lanes, the steps of the loops around, forward or backward, and a sample of its inputs, by a `NonFiniteWarning`.
-    Values are looked at where they lie, when they leave their line; nothing is copied, nothing runs again, and there is no
-    branch. It works inside and outside of `jit`, `grad` and `vmap`. `callout.config.locate_nans` switches it off.
+    A `NonFiniteWarning` reports an operation that makes such a value out of finite inputs: the line of code, the
+    operation, shapes, device, shard, lanes, the steps of the loops around, forward or backward, and a sample of the
+    inputs. Values are read in place when they leave their line, without a copy, a branch or a second evaluation. The
+    transformation works inside and outside of `jit`, `grad` and `vmap`. `callout.config.locate_nans` switches it off.
 
     Args:
-        fn: a function of arrays, traced as by `jax.jit`. Arguments that are no `jax.Array` are passed as they are.
-        granularity: of what the results are looked at: each "line" of the user's code; each "operation", which leaves XLA
-            little to fuse; each "function"; or each "module", as named scopes tell them.
+        fn: a function of arrays, traced as by `jax.jit`. Arguments that are no `jax.Array` are passed unchanged.
+        granularity: the units whose results are inspected: each "line" of the user's code; each "operation", which
+            leaves XLA little to fuse; each "function"; or each "module", by the named scopes.
         stop: fail the program with `NonFiniteError` instead.
-        infinities: report infinities, too. NaN that comes out of infinite inputs is reported either way, unless what made
-            those infinite was.
+        infinities: report infinities, too. A NaN from infinite inputs is reported in any case, unless the origin of the
+            infinite inputs was reported.
 
     Returns:
         A function with the same arguments and results.
 
     Raises:
-        TypeError: `fn` is not callable. ValueError: another granularity.
+        TypeError: `fn` is not callable. ValueError: an unknown granularity.
 
     Example:
         >>> def loss(x):
@@ -89,7 +87,7 @@ def locate_nans(fn: F, *, granularity: Granularity = "line", stop: bool = False,
 
         if any(isinstance(array, jax.core.Tracer) for array in arrays) or _jax_compat.jit_is_disabled():
             return run(arrays)
-        try:  # not in a trace: one operation at a time would take its time
+        try:  # outside of a trace, jit is faster than one operation at a time
             key = (tree, places, tuple(map(_constant, others)))
             jitted = compiled.pop(key, None) or jax.jit(run)
         except TypeError:
@@ -103,7 +101,7 @@ def locate_nans(fn: F, *, granularity: Granularity = "line", stop: bool = False,
 
 
 def _constant(value: Any) -> Any:
-    """Returns what tells it from others: 0.0 is another constant than -0.0."""
+    """Returns a key that distinguishes the constant from others, such as 0.0 from -0.0."""
     return type(value), repr(value) if isinstance(value, (float, complex, np.inexact)) else value
 
 
@@ -117,7 +115,7 @@ def _call(
 
 
 def _traced(settings: Settings, function: Callable[..., Any], *args: Any, backward: bool = False) -> Any:
-    """Evaluates `function(*args)`, located."""
+    """Evaluates `function(*args)` with inspections."""
     patches.ensure("rule_lines")
     with rule_lines_kept():
         jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*args)
@@ -126,18 +124,19 @@ def _traced(settings: Settings, function: Callable[..., Any], *args: Any, backwa
 
 
 def _located(closed: Any, settings: Settings, args: Sequence[Any], backward: bool) -> list[Any]:
-    """Returns a closed jaxpr's results. Its derivatives are those of the jaxpr as it was, located in turn.
+    """Evaluates a closed jaxpr with inspections. Its derivatives are those of the original jaxpr, located in turn.
 
-    JAX has no rules of derivatives whose function writes to mutable arrays: then they are those of what is evaluated here.
+    JAX has no custom derivative rules for functions that write to mutable arrays. The derivatives of such a jaxpr are
+    those of the evaluation with inspections.
     """
     count = len(closed.consts)
     if mutable_arrays.in_jaxpr(closed):
-        return Evaluation(settings).jaxpr(closed, Surroundings(backward=backward), args)
+        return list(Evaluation(settings, Surroundings(backward=backward)).evaluate(closed, State(), args)[1])
 
     @jax.custom_jvp
     def call(*args: Any) -> list[Any]:
         whole = jax.extend.core.ClosedJaxpr(closed.jaxpr, args[:count])
-        return Evaluation(settings).jaxpr(whole, Surroundings(backward=backward), args[count:])
+        return list(Evaluation(settings, Surroundings(backward=backward)).evaluate(whole, State(), args[count:])[1])
 
     @functools.partial(call.defjvp, symbolic_zeros=True)
     def _(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -157,7 +156,7 @@ def _derivative(
         nonlocal tree
 
         def of_moving(*moved: Any) -> tuple[list[Any], list[Any]]:
-            given = with_these(values, moving, moved)
+            given = jaxprs.with_these(values, moving, moved)
             outs = unchanged(jaxpr, given[:count], given[count:])
             pairs = list(zip(outs, smooth, strict=True))
             return [out for out, is_smooth in pairs if is_smooth], [out for out, is_smooth in pairs if not is_smooth]
@@ -178,7 +177,7 @@ def _derivative(
     used, whole = part.depends(), part.linear()
     taken, left = ([True] * len(moved), whole) if all(used) else whole.narrow(used)
     changes = linear.bind(left, residuals, list(itertools.compress(moved, taken))) if left else []
-    zeros = list(map(SymbolicZero, whole.results))  # what follows does not move by what does not
+    zeros = list(map(SymbolicZero, whole.results))  # results that do not depend on `moved` have zero tangents
     spread = [changes.pop(0) if is_used else zero for is_used, zero in zip(used, zeros, strict=True)]
     results, moves = [], []
     for is_smooth in smooth:
@@ -188,7 +187,7 @@ def _derivative(
 
 
 def _moves(tangent: Any) -> bool:
-    """Tells whether a derivative is wanted: not of data where weights are trained."""
+    """Returns whether a derivative is wanted, such as for weights but not for data."""
     return not isinstance(tangent, SymbolicZero) and jax.dtypes.result_type(tangent) != jax.dtypes.float0
 
 
@@ -200,14 +199,14 @@ class LinearPart:
     """A function that is linear in its operands: `function(residuals, *operands)` returns a list."""
 
     function: Callable[..., list[Any]]
-    residuals: Values  # their types
-    operands: Values  # likewise
-    results: Values  # likewise
-    traced: Callable[..., list[Any]]  # (function, *arguments, backward=) -> what it returns, located
+    residuals: Values  # types of the residuals
+    operands: Values  # types of the operands
+    results: Values  # types of the results
+    traced: Callable[..., Any]  # (function, *arguments, backward=) -> the located results
     backward: bool
 
     def linear(self) -> Linear:
-        """Returns what the primitive takes."""
+        """Returns the parameter of the primitive."""
         types = [
             _jax_compat.array_type(each.shape, each.dtype, _jax_compat.varying_axes(each)) for each in self.results
         ]
@@ -215,28 +214,30 @@ class LinearPart:
         return Linear(self._forward, self._transposed, tuple(types), ordered, self._narrow)
 
     def depends(self) -> list[bool]:
-        """Tells for each result whether operands move it."""
+        """Returns for each result whether it depends on operands."""
         return list(map(bool, self._moved_by))
 
     def _forward(self, residuals: Values, operands: Values) -> list[Any]:
         def run(residuals: Values, operands: Values) -> list[Any]:
             return self.function(residuals, *operands)
 
-        return self.traced(run, list(residuals), list(operands), backward=self.backward)
+        outs: list[Any] = self.traced(run, list(residuals), list(operands), backward=self.backward)
+        return outs
 
-    def _transposed(self, residuals: Values, types: Values, cotangents: Values) -> list[Any]:
+    def _transposed(self, residuals: Values, types: Values, cotangents: Values) -> tuple[list[Any], Any]:
         wanted = [i for i, each in enumerate(cotangents) if each is not None]
         if not wanted:
-            return [None] * len(types)
+            return [None] * len(types), {}
         moving = frozenset().union(*(self._moved_by[i] for i in wanted))
 
-        def back(residuals: Values, given: Values) -> list[Any]:
-            all_given = with_these([None] * len(cotangents), wanted, given)
-            outs = _jax_compat.transpose(self._whole, residuals, types, all_given)
-            return [each for i, each in enumerate(outs) if i in moving]
+        def back(residuals: Values, given: Values) -> tuple[list[Any], Any]:
+            all_given = jaxprs.with_these([None] * len(cotangents), wanted, given)
+            outs, logs = _jax_compat.transpose(self._whole, residuals, types, all_given)
+            return [each for i, each in enumerate(outs) if i in moving], logs
 
-        outs = iter(self.traced(back, list(residuals), [cotangents[i] for i in wanted], backward=True))
-        return [next(outs) if i in moving else None for i in range(len(types))]
+        found, logs = self.traced(back, list(residuals), [cotangents[i] for i in wanted], backward=True)
+        outs = iter(found)
+        return [next(outs) if i in moving else None for i in range(len(types))], logs
 
     def _narrow(self, used: Sequence[bool]) -> tuple[list[bool], Linear | None]:
         count = len(self.residuals)
@@ -260,6 +261,6 @@ class LinearPart:
 
     @functools.cached_property
     def _moved_by(self) -> list[frozenset[int]]:
-        """Finds for each result the operands that move it."""
+        """Returns for each result the operands that it depends on."""
         count = len(self.residuals)
         return [frozenset(i - count for i in on if i >= count) for on in jaxprs.dependences(self._whole)]

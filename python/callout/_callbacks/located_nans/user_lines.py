@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equations stand on lines of the user's code, which this module finds.
+"""Finds the lines of the user's code that equations come from.
 
-JAX takes all that a derivative rule traces for the rule's call; `rule_lines_kept` keeps the lines inside of the rule.
+JAX gives all equations that a derivative rule traces the line of the rule's call; `rule_lines_kept` keeps the lines
+inside of the rule.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _LIBRARIES = tuple(
 )
 _WRAPPED = re.compile(r"\w*\(([^()]*)\)")
 _WRAPPERS = re.compile(r"[/\\](flax[/\\]nnx[/\\]transforms|equinox[/\\]_module)[/\\]")
-"""Where the objects are whose calls wrap those of modules: `nnx.jit`'s, Equinox' bound methods."""
+"""Files of objects whose calls only wrap the calls of modules: `nnx.jit`, Equinox' bound methods."""
 _FLAX = re.compile(r"[/\\]flax[/\\]")
 _LONGEST_LINE = 200
 
@@ -52,17 +53,17 @@ class Line:
         return printable(f"{place} in {self.function}" if self.function else place)
 
     def text(self) -> str:
-        """Returns what stands there."""
+        """Returns the text of the line."""
         return printable(linecache.getline(self.file, self.number).strip()[:_LONGEST_LINE])
 
 
 def line_of(eqn: Any) -> Line:
-    """Returns the innermost line of code that is no installed library's; of one if there is no other."""
+    """Returns the innermost line outside of installed libraries, or the innermost line if there is no other."""
     first = None
     for frame in _jax_compat.frames_of(eqn):
         if frame.file_name.startswith(_OURS):
             if frame.file_name.startswith(str(_HERE)):
-                break  # what is further out called the located function
+                break  # frames further out called the located function
             continue
         line = Line(frame.file_name, frame.start_line, frame.function_name)
         if not frame.file_name.startswith(_LIBRARIES):
@@ -76,23 +77,23 @@ Place = tuple[str, int, int]  # file, line and column
 
 @dataclasses.dataclass(frozen=True)
 class ModuleCall:
-    """A call of an object, as modules of Flax NNX and Equinox are called: its class, and where it is called."""
+    """A call of an object, such as a module of Flax NNX or Equinox: its class, and the place of the call."""
 
     name: str
     place: Place
 
 
 def frames_around(eqn: Any) -> Iterator[Any]:
-    """Yields the frames of the located function that an equation was traced in, without ours and those of wrappers."""
+    """Yields the frames of the located function around an equation, without frames of Callout and of wrappers."""
     for frame in _jax_compat.frames_of(eqn):
         if frame.file_name.startswith(str(_HERE)):
-            return  # what is further out called the located function
+            return  # frames further out called the located function
         if not frame.file_name.startswith(_OURS) and not _WRAPPERS.search(frame.file_name):
             yield frame
 
 
 def module_calls(eqn: Any, root: Place) -> tuple[ModuleCall, ...]:
-    """Returns the calls of objects around an equation, the outermost first; `root`: where the outermost frame was called."""
+    """Returns the calls of objects around an equation, outermost first. `root`: the place that called the first."""
     found: list[ModuleCall] = []
     called = ""
     for frame in frames_around(eqn):
@@ -111,13 +112,13 @@ def _place(frame: Any) -> Place:
 
 
 def is_the_users(traced: Any) -> bool:
-    """Tells whether a jaxpr, or a derivative rule, is of a function that is no installed library's."""
+    """Returns whether a jaxpr, or a derivative rule, comes from a function outside of installed libraries."""
     file = _jax_compat.source_file(traced)
     return bool(file) and not _jax_compat.is_of_jax(file) and not file.startswith((*_LIBRARIES, _OURS))
 
 
 def _transforms_the_users(file: str, jaxpr: Any) -> bool:
-    """Tells whether a function of Flax, which JAX takes for its own, runs code of the user's, as `linen.remat`'s does."""
+    """Returns whether a function of Flax, which JAX counts as its own, runs the user's code, like `linen.remat`."""
     if not _FLAX.search(file):
         return False
     return any(not line_of(eqn).file.startswith((*_LIBRARIES, Line.file)) for eqn in jaxprs.opened(jaxpr).eqns)
@@ -125,7 +126,7 @@ def _transforms_the_users(file: str, jaxpr: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Scope:
-    """A function that JAX traces without the frames of its callers: the calls around it, and where it is called."""
+    """A function that JAX traces without its callers' frames: the calls around it, and the place of its call."""
 
     calls: tuple[ModuleCall, ...]
     root: Place
@@ -136,19 +137,19 @@ _WHOLE = Scope((), ("", 0, 0))
 
 @dataclasses.dataclass(frozen=True)
 class Surroundings:
-    """What the nested functions around an equation tell of it: their scopes, calls, and the line for those of JAX."""
+    """Collects from the nested functions around an equation: scopes, module calls, and the line for JAX's own functions."""
 
     scopes: str = ""
     line: Line | None = None
     backward: bool = False
     scope: Scope = _WHOLE
-    outer: tuple[Any, Scope] | None = None  # the equation around, and where its frames begin
+    outer: tuple[Any, Scope] | None = None  # the enclosing equation, and the scope where its frames begin
 
     def inside(self, eqn: Any, jaxpr: Any) -> Surroundings:
-        """Returns those of the equations of `jaxpr`, a parameter of `eqn`."""
+        """Returns the surroundings of the equations of `jaxpr`, a parameter of `eqn`."""
         line, file = self.line, _jax_compat.source_file(jaxpr)
         if line is None and file and _jax_compat.is_of_jax(file) and not _transforms_the_users(file, jaxpr):
-            line = line_of(eqn)  # inside is no frame of the user's
+            line = line_of(eqn)  # the function has no frame of the user's
         root = next(map(_place, frames_around(eqn)), self.scope.root)
         scope, outer = Scope(self.calls_of(eqn), root), (eqn, self._scope_of(eqn))
         return Surroundings(self.scopes_of(eqn), line, self.is_backward(eqn), scope, outer)
@@ -166,7 +167,7 @@ class Surroundings:
         return *scope.calls, *module_calls(eqn, scope.root)
 
     def _scope_of(self, eqn: Any) -> Scope:
-        """Returns where an equation's frames begin: what derivatives are made of has those of the equation around."""
+        """Returns where an equation's frames begin. Equations of derivatives have the frames of the enclosing equation."""
         if self.outer is not None:
             around, scope = self.outer
             if eqn.source_info.traceback is around.source_info.traceback is not None:
@@ -174,7 +175,7 @@ class Surroundings:
         return self.scope
 
     def module_of(self, eqn: Any) -> str:
-        """Returns the module that an equation is of, by its named scopes, and by its classes where these tell more."""
+        """Returns the module of an equation, by its named scopes, or by the called classes if these are more specific."""
         scopes, calls = module_name(self.scopes_of(eqn)), [call.name for call in self.calls_of(eqn)]
         if len(calls) <= len(scopes.split("/")) - (not scopes):
             return scopes
@@ -182,16 +183,16 @@ class Surroundings:
         return f"{scopes} ({classes})" if scopes else classes
 
     def is_backward(self, eqn: Any) -> bool:
-        """Tells whether it is of a backward pass."""
+        """Returns whether the equation belongs to a backward pass."""
         return self.backward or "transpose(" in str(eqn.source_info.name_stack)
 
     def line_of(self, eqn: Any) -> Line:
-        """Tells where it stands."""
+        """Returns the user's line of the equation."""
         return self.line or line_of(eqn)
 
 
 def module_name(scopes: str) -> str:
-    """Drops what JAX's transformations add: "transpose(jvp(Net))/rematted_computation/Dense_0" is "Net/Dense_0"."""
+    """Drops the parts that JAX adds: "transpose(jvp(Net))/rematted_computation/Dense_0" becomes "Net/Dense_0"."""
     while (bare := _WRAPPED.sub(r"\1", scopes)) != scopes:
         scopes = bare
     return printable("/".join(part for part in scopes.split("/") if part and part != "rematted_computation"))
@@ -222,6 +223,6 @@ def _call_rule(original: Any, *args: Any, **params: Any) -> Any:
 
 
 def hooked() -> Sequence[patches.Place]:
-    """Names what is patched: see `_base.patches`."""
+    """Returns the places that are patched: see `_base.patches`."""
     found = _jax_compat.custom_transpose_rule()
     return [] if found is None else [patches.Place(*found, before=_call_rule)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.profile` records what callbacks did, when, and for how long."""
+"""`callout.profile` records when callbacks ran, and for how long."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ from ... import _ext, _jax_compat
 from ..._base import lifetime, programs
 from .. import report
 from ..stats import Stats, stats
-from . import jax_trace, picture
+from . import jax_trace
 from .callback_times import CallbackTimes, delivery_gil_seconds, main_thread_seconds, summarize
 from .recording import Recording, Row
 
 PathLike: TypeAlias = str | Path
 
 
-class profile:  # noqa: N801 - it is called as a function is
+class profile:  # noqa: N801 - users call it like a function
     """Records every call, tap and delivery of the process while a `with` block runs.
 
-    While none runs it costs nothing; else 40 to 80 ns and 64 bytes an event. There is one at a time in a process.
+    An event costs 40 to 80 ns and 64 bytes; without a running profile, the costs are zero. A process has one profile at
+    a time.
 
     Args:
-        path: writes the timeline there when the block ends, as `profile.save(path)` does.
-        jax: captures with JAX's own profiler into this folder, too, and writes both to `path`.
-        annotate: Python callbacks run inside a `jax.profiler.TraceAnnotation` of their label: None while JAX's profiler
-            captures, True always, False never.
-        wait: wait for programs and for the delivery of their taps at the begin and at the end of the block, as
-            `barrier_wait()` does, but leave failures of taps to it. Without it, what is still in a queue at the end is not
-            seen, and what was there at the begin is.
-        max_events: keeps the first so many; `profile.left_out` counts the others.
+        path: write the timeline to this file when the block ends, like `profile.save(path)`.
+        jax: capture with JAX's own profiler into this folder, too, and write both to `path`.
+        annotate: run Python callbacks inside a `jax.profiler.TraceAnnotation` with their label: None while JAX's
+            profiler captures, True always, False never.
+        wait: wait for programs and for the delivery of their taps at the begin and at the end of the block, like
+            `barrier_wait()`, but without raising the errors of taps. With False, the profile contains records that were
+            queued before it began, and misses records that are still queued at its end.
+        max_events: the number of events to keep; `profile.left_out` counts later ones.
 
     Raises:
         RuntimeError: (when the block begins) another profile is being recorded.
         OSError: (when the block begins) `path` cannot be written.
-        ForkError: in a forked child.
+        ForkError: the process is a forked child.
         ValueError: `max_events` is no integer of at least 1.
 
     Example:
@@ -74,17 +75,17 @@ class profile:  # noqa: N801 - it is called as a function is
         self._after = Stats()
 
     def __repr__(self) -> str:
-        told = [] if self._path is None else [repr(str(self._path))]
-        told += [] if self._jax_dir is None else [f"jax={str(self._jax_dir)!r}"]
+        shown = [] if self._path is None else [repr(str(self._path))]
+        shown += [] if self._jax_dir is None else [f"jax={str(self._jax_dir)!r}"]
         events = "" if self._recording is None else f", {len(self._recording.raw)} events"
-        return f"<profile({', '.join(told)}){events}>"
+        return f"<profile({', '.join(shown)}){events}>"
 
     def __enter__(self) -> Self:
         lifetime.check_usable()
         if self._recording is not None:
             raise RuntimeError("callout.profile: this profile is over; make another one")
         if self._path is not None:
-            _writable(self._path).open("ab").close()  # now, and not when hours of work are over
+            _writable(self._path).open("ab").close()  # raises now, not after hours of work
         if self._wait and not _inside_callback():
             _drain()
         if self._jax_dir is not None:
@@ -124,23 +125,23 @@ class profile:  # noqa: N801 - it is called as a function is
             except OSError as failure:
                 if error is None:
                     raise
-                with contextlib.suppress(Exception):  # of a class that lets nothing be added
+                with contextlib.suppress(Exception):  # the error's class may reject notes
                     error.add_note(f"callout.profile: the timeline was not written: {failure}")
 
     @property
     def recording(self) -> Recording:
-        """Returns the raw events, of which everything else is made."""
+        """Returns the raw events, from which all other results are computed."""
         if self._recording is None:
             raise RuntimeError("callout.profile: it has nothing before the end of its `with` block")
         return self._recording
 
     @property
     def events(self) -> np.ndarray:
-        """Returns a structured array, one element an event, by begin.
+        """Returns a structured array with one element for each event, sorted by begin.
 
         `kind` ("call", "tap", "drop", "wait for room", "wait for taps", "delivery", "flush", "wait for GIL", "copy",
         "function", "queue"), `label`, `row`, `worker`, `device`, `begin_ns` and `end_ns` since the profile began,
-        `queued_ns` (when a tap's record was taken), `bytes`, `level` (bytes in the queue), `failed`.
+        `queued_ns` (when a tap's record was copied), `bytes`, `level` (bytes in the queue), `failed`.
         """
         return self.recording.readable
 
@@ -151,20 +152,21 @@ class profile:  # noqa: N801 - it is called as a function is
 
     @property
     def left_out(self) -> int:
-        """Returns how many events there were beyond `max_events`."""
+        """Returns the number of events beyond `max_events`."""
         return int(self.recording.core.left_out)
 
     @property
     def seconds(self) -> float:
-        """Returns how long it recorded."""
+        """Returns the duration of the recording."""
         return float(self.recording.core.duration_ns) * 1e-9
 
     def summary(self) -> CallbackTimes:
-        """Sums up by callback: counts, bytes, and seconds (`total`, `p50`, `p95`, `max`) of what took time.
+        """Returns for each callback: counts, bytes, and seconds (`total`, `p50`, `p95`, `max`) by activity.
 
-        `host`: inside calls and deliveries. `queue_wait`: from the program to the delivery. `device_wait`: how long the
-        program's thread was held: by calls wholly, by taps for the copy and for room in the queue. `room_wait_seconds`,
-        `gil_wait_seconds`, `copy_seconds`, `function_seconds` and `flush_seconds` are parts of these.
+        `host`: the time inside calls and deliveries. `queue_wait`: the time from the program to the delivery.
+        `device_wait`: the time that the program's thread was held: by calls for their whole duration, by taps for the
+        copy and for room in the queue. `room_wait_seconds`, `gil_wait_seconds`, `copy_seconds`, `function_seconds` and
+        `flush_seconds` are parts of these times.
         """
         if self._summary is None:
             self._summary = summarize(self.recording)
@@ -173,7 +175,7 @@ class profile:  # noqa: N801 - it is called as a function is
         return self._summary
 
     def report(self) -> report.Report:
-        """Returns what took the time, and what to change."""
+        """Returns a report on the time of callbacks, with suggested changes."""
         queues = report.queues_between(self._before["queues"], self._after["queues"])
         facts = report.facts_of_summary(
             self.summary(),
@@ -189,12 +191,12 @@ class profile:  # noqa: N801 - it is called as a function is
         """Writes the timeline in the Trace Event Format, for https://ui.perfetto.dev or chrome://tracing.
 
         Args:
-            path: compressed if it ends with ".gz".
-            jax: the folder of a capture of JAX's profiler that ran at the same time: the file then has both, on JAX's time
-                axis. By default the one that `callout.profile(jax=)` made.
+            path: the file, which is compressed if its name ends with ".gz".
+            jax: the folder of a simultaneous capture of JAX's profiler: the file then has both, on JAX's time axis. By
+                default the capture of `callout.profile(jax=)`.
 
         Raises:
-            FileNotFoundError: JAX has written no trace there.
+            FileNotFoundError: the folder has no trace of JAX's.
         """
         folder = self._jax_dir if jax is None else jax
         core = self.recording.core
@@ -207,24 +209,6 @@ class profile:  # noqa: N801 - it is called as a function is
             for text in trace.merged(core.trace(trace.free_pid(), shift, False)):
                 file.write(text.encode())
 
-    def picture(self, path: PathLike | None = None, **options: Any) -> Any:
-        """Draws the timeline with Matplotlib; see docs/profiling.md.
-
-        Args:
-            path: what to write, in the format of its suffix; None writes nothing.
-            **options: `title`, `width` (inches), and `between=(begin, end)` in seconds since the profile began.
-
-        Returns:
-            The Matplotlib figure.
-
-        Raises:
-            ImportError: Matplotlib is not installed.
-        """
-        figure = picture.draw(self.recording, **options)
-        if path is not None:
-            figure.savefig(_writable(path))
-        return figure
-
     def _stop_jax(self) -> None:
         if self._jax_dir is not None:
             jax.profiler.stop_trace()
@@ -235,7 +219,7 @@ class profile:  # noqa: N801 - it is called as a function is
 
 
 def _writable(path: PathLike) -> Path:
-    """Returns the path with the user's folder for "~", and makes the folders on the way there."""
+    """Returns the path with the user's home for "~", and creates missing folders."""
     path = Path(path).expanduser()
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
@@ -257,5 +241,5 @@ def _drain() -> None:
 
 
 def _inside_callback() -> bool:
-    """Tells whether this is inside a callback, where waiting would never end."""
+    """Returns whether the caller is inside a callback, where waiting would never end."""
     return bool(_ext.inside_call() or _ext.on_delivery_thread() or _jax_compat.inside_jax_callback())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recording says of each callback."""
+"""Summarizes a recording for each callback."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _distribution(nanoseconds: np.ndarray) -> dict[str, float]:
 
 
 class CallbackTimes(dict[str, dict[str, Any]]):
-    """Says by callback what took time; prints as a table, those with the most host time first."""
+    """The times of each callback; prints as a table, by falling host time."""
 
     def table(self) -> str:
         """Returns an aligned table."""
@@ -51,7 +51,7 @@ class CallbackTimes(dict[str, dict[str, Any]]):
 
 
 class _Events:
-    """Has one callback's events, by kind."""
+    """Holds one callback's events, sorted by kind."""
 
     def __init__(self, events: np.ndarray):
         order = np.argsort(events["kind"], kind="stable")
@@ -95,7 +95,7 @@ def _row(events: _Events) -> dict[str, Any]:
 
 
 def summarize(recording: Recording) -> CallbackTimes:
-    """Returns a row for each label that called or tapped."""
+    """Returns a row for each label with calls or taps."""
     raw = recording.raw
     order = np.argsort(raw["label"], kind="stable")
     labels = raw["label"][order]
@@ -109,7 +109,7 @@ def summarize(recording: Recording) -> CallbackTimes:
 
 
 def main_thread_seconds(recording: Recording) -> dict[str, float]:
-    """Tells by label how long calls of compiled programs held the process's main thread."""
+    """Returns for each label how long calls of compiled programs held the process's main thread."""
     threads = [number for number, (ident, _, _) in enumerate(recording.threads) if ident == os.getpid()]
     calls = recording.of("call")
     calls = calls[np.isin(calls["thread"], threads) & (calls["eager"] == 0)]
@@ -121,7 +121,7 @@ def main_thread_seconds(recording: Recording) -> dict[str, float]:
 
 
 def delivery_gil_seconds(recording: Recording) -> float:
-    """Returns how long delivery threads waited for Python's lock, before each batch."""
+    """Returns how long delivery threads waited for the GIL before their batches."""
     waits = recording.of("wait for GIL")
     waits = waits[waits["label"] == 0]
     return float((waits["end"] - waits["begin"]).sum()) * 1e-9

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One time axis with JAX's own profiler, by its public API only.
+"""Merges a recording with a capture of JAX's profiler on one time axis, by JAX's public API.
 
-While it captures, JAX's profiler keeps annotations with their arguments. Marks that carry our clock are found again in what
-it writes: `<dir>/plugins/profile/<time>/<host>.trace.json.gz`, which may leave events out, and `<host>.xplane.pb`, which
-does not. A capture without a mark (it began and ended within the profile) tells when it began, by the wall clock.
+JAX's profiler captures annotations with their arguments. So Callout makes annotations, called marks, that carry its own
+clock, and finds them in the capture's files: `<dir>/plugins/profile/<time>/<host>.trace.json.gz`, which may leave
+events out, and `<host>.xplane.pb`, which has all. A capture without a mark (it began and ended within the profile) is
+placed by its begin on the wall clock.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ _MARKS_AT_ONCE = 3
 
 
 def mark() -> None:
-    """Leaves our clock in a capture that runs; else it costs a microsecond."""
+    """Puts a mark with Callout's clock into a running capture. Without a capture this costs a microsecond."""
     for _ in range(_MARKS_AT_ONCE):
         with jax.profiler.TraceAnnotation(_MARK, steady_ns=time.monotonic_ns()):
             pass
 
 
 def annotation(label: str) -> Any:
-    """Returns what a Python function runs in."""
+    """Returns the annotation that a Python function runs in."""
     return jax.profiler.TraceAnnotation(label)
 
 
 def is_capturing() -> bool:
-    """Tells whether JAX's profiler captures now."""
+    """Returns whether JAX's profiler captures now."""
     return bool(jax.profiler.TraceAnnotation.is_enabled())
 
 
@@ -55,8 +56,8 @@ class JaxTrace:
         self.content["traceEvents"] = [event for event in self.content["traceEvents"] if event]
 
     def shift_ns(self, begin_steady_ns: int, begin_wall_seconds: float) -> int:
-        """Returns what to add to nanoseconds since our recording began to have JAX's."""
-        # A mark is made after its clock was read, so the smallest distance is the best.
+        """Returns the difference between JAX's time axis and nanoseconds since the recording began."""
+        # The clock is read before the mark is made, so the smallest distance is the most exact.
         distances = [begin - steady for begin, steady in self._marks()]
         if distances:
             return begin_steady_ns + min(distances)
@@ -66,11 +67,11 @@ class JaxTrace:
         return int(begin_wall_seconds * 1e9) - start
 
     def free_pid(self) -> int:
-        """Returns a process number that JAX does not use."""
+        """Returns a process number that JAX's trace does not use."""
         return 1 + max((int(event.get("pid", 0)) for event in self.content["traceEvents"]), default=0)
 
     def merged(self, events: bytes) -> Iterator[str]:
-        """Yields JAX's file with the events of our array added."""
+        """Yields the text of JAX's file with `events`, a JSON array, added."""
         rest = {key: value for key, value in self.content.items() if key != "traceEvents"}
         yield json.dumps(rest)[:-1] + (", " if rest else "") + '"traceEvents": [\n'
         yield events.decode()
@@ -79,7 +80,7 @@ class JaxTrace:
         yield "\n]}\n"
 
     def _marks(self) -> list[tuple[int, int]]:
-        """Returns (JAX's nanoseconds, our steady clock) of each."""
+        """Returns (JAX's nanoseconds, nanoseconds of the steady clock) of each mark."""
         marks = [
             (round(event["ts"] * 1000), int(event["args"]["steady_ns"]))
             for event in self.content["traceEvents"]
@@ -95,7 +96,7 @@ class JaxTrace:
 
     def _start_ns(self) -> int | None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a type in jaxlib without a __module__
+            warnings.simplefilter("ignore")  # about a type in jaxlib without a __module__
             starts = [dict(plane.stats).get("profile_start_time") for plane in self._planes()]
         return next((int(start) for start in starts if start), None)
 

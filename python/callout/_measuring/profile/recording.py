@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import _ext
 
-# ProfileEvent of src/core/profile/event.h.
+# The layout of ProfileEvent in src/core/profile/event.h.
 _EVENT = np.dtype(
     [
         *((name, np.int64) for name in ("begin", "end", "queued")),
@@ -21,7 +21,7 @@ _EVENT = np.dtype(
         *((name, np.uint8) for name in ("kind", "worker", "failed", "eager")),
     ]
 )
-# ProfileKind of the same file; the names are those of the trace's categories.
+# The values of ProfileKind in src/core/profile/event.h, by the names of the trace's categories.
 KINDS = (
     *("call", "tap", "drop", "wait for room", "wait for taps", "delivery", "flush", "wait for GIL"),
     *("copy", "function", "queue", "phase"),
@@ -30,7 +30,7 @@ KIND = {name: number for number, name in enumerate(KINDS)}
 WORKERS = ("python", "native")
 _NO_ROW = np.uint32(0xFFFFFFFF)
 
-# What `events` of a profile has.
+# The type of a profile's `events`.
 _READABLE = np.dtype(
     [
         *((name, object) for name in ("kind", "label", "row", "worker")),
@@ -42,17 +42,17 @@ _READABLE = np.dtype(
 
 
 class Row(NamedTuple):
-    """Names a line of the timeline."""
+    """A row of the timeline."""
 
     group: str  # "phases", "device", "delivery" or "functions"
     device: int
     thread: int
-    number: int  # among those of one group, device and thread
+    number: int  # among the rows of one group, device and thread
     name: str
 
 
 class Recording:
-    """What `_ext.stop_recording()` returned, with names."""
+    """Wraps the result of `_ext.stop_recording()`, with names for the numbers of kinds."""
 
     def __init__(self, recording: _ext.Recording):
         self.core = recording
@@ -68,7 +68,7 @@ class Recording:
 
     @functools.cached_property
     def readable(self) -> np.ndarray:
-        """Returns a structured array with a text where the raw events have a number."""
+        """Returns a structured array with texts instead of the numbers of the raw events."""
         raw = self.raw
         out: Any = np.empty(len(raw), _READABLE)
         row_names = np.array([row.name for row in self.rows] + [""], object)

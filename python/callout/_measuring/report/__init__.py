@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report says what the numbers of callbacks mean, those of `callout.stats` and those of a profile."""
+"""Reports explain the numbers of `callout.stats` and of a profile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_CALLBACKS = 10
 
 
 class Report:
-    """Tells which callbacks took the time, whether a queue was in the way, and what to change. `str()` is its text."""
+    """Names the callbacks that took the time and the queues that blocked programs, and suggests changes; see `str()`."""
 
     def __init__(self, facts: Facts, findings: tuple[Finding, ...], left_out: int = 0):
         self.facts = facts
@@ -82,5 +82,5 @@ def _table(facts: Facts) -> str:
 
 
 def make_report(facts: Facts, left_out: int = 0) -> Report:
-    """Returns what all rules say of `facts`."""
+    """Applies all rules to `facts`."""
     return Report(facts, tuple(finding for rule in RULES for finding in rule(facts)), left_out)

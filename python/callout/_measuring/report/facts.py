@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers that a report is made of: of the counters alone, or of a profile."""
+"""The numbers behind a report, from the counters alone or from a profile."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class CallbackFacts:
-    """Tells of one callback. What only a profile tells is None in a report of the counters; times are seconds."""
+    """The numbers of one callback, in seconds. Numbers that only a profile has are None in a report on the counters."""
 
     label: str
-    count: int  # calls and records
+    count: int  # of calls and records
     bytes: int
     host: float
     drops: int = 0
@@ -42,7 +42,7 @@ class CallbackFacts:
 
 @dataclasses.dataclass(frozen=True)
 class QueueFacts:
-    """Tells of one queue."""
+    """The numbers of one queue."""
 
     worker: str
     device: int
@@ -57,13 +57,13 @@ class QueueFacts:
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """Has everything that rules look at."""
+    """All numbers that rules use."""
 
-    callbacks: tuple[CallbackFacts, ...]  # those with the most host time first
+    callbacks: tuple[CallbackFacts, ...]  # by falling host time
     queues: tuple[QueueFacts, ...]
     devices: int
-    seconds: float | None = None  # that a profile took
-    delivery_gil: float | None = None  # that delivery threads waited for Python's lock
+    seconds: float | None = None  # duration of the profile
+    delivery_gil: float | None = None  # time that delivery threads waited for the GIL
 
     @property
     def host(self) -> float:
@@ -77,12 +77,12 @@ def queue_facts(queues: Iterable[Mapping[str, Any]]) -> tuple[QueueFacts, ...]:
 
 
 def queues_between(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> tuple[QueueFacts, ...]:
-    """Returns what happened to the queues from one `stats()["queues"]` to another."""
+    """Returns the facts of the queues between two values of `stats()["queues"]`."""
     old = {(queue["worker"], queue["device"]): queue for queue in before}
     changed = []
     for queue in after:
         earlier = old.get((queue["worker"], queue["device"]), {"blocked": 0, "high_water_bytes": 0})
-        # An old high water mark says nothing of what came since.
+        # A high water mark counts only if it rose in between.
         high = queue["high_water_bytes"] if queue["high_water_bytes"] > earlier["high_water_bytes"] else 0
         changed.append({**queue, "blocked": queue["blocked"] - earlier["blocked"], "high_water_bytes": high})
     return queue_facts(changed)

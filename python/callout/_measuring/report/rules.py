@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows from the numbers. Each rule looks at one thing and says nothing where it does not matter."""
+"""The rules of reports. Each rule checks one thing, and yields a finding only if it matters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeAlias
 from ..tables import duration, percent, size
 from .facts import CallbackFacts, Facts
 
-# Below so much host time of all callbacks together nothing is worth a change.
+# The report advises no change if all callbacks together took less host time, in seconds.
 _WORTH_S = 1e-3
 _DOMINANT = 0.5
 _LARGE_BYTES = 1 << 20
@@ -23,10 +23,10 @@ _LONG_WAIT_S = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What a rule found."""
+    """The result of a rule."""
 
     rule: str
-    label: str  # of the callback or queue that it is about
+    label: str  # of the callback or queue
     text: str
     advice: tuple[str, ...] = ()
 
@@ -39,7 +39,7 @@ def _share(part: float | None, whole: float | None) -> float:
 
 
 def dominant(facts: Facts) -> Iterator[Finding]:
-    """One callback has most of the host time."""
+    """Reports a callback that has most of the host time."""
     if facts.host < _WORTH_S or not facts.callbacks:
         return
     top = facts.callbacks[0]
@@ -55,7 +55,7 @@ def _less_often(one: CallbackFacts) -> str:
 
 
 def queue_blocked(facts: Facts) -> Iterator[Finding]:
-    """Programs waited for room in a queue."""
+    """Reports queues in which programs waited for room."""
     for queue in facts.queues:
         if queue.blocked <= 0:
             continue
@@ -75,7 +75,7 @@ def queue_blocked(facts: Facts) -> Iterator[Finding]:
 
 
 def queue_high(facts: Facts) -> Iterator[Finding]:
-    """A queue was nearly full."""
+    """Reports queues that were nearly full."""
     for queue in facts.queues:
         share = _share(queue.high_water_bytes, queue.capacity_bytes)
         if queue.blocked <= 0 and share >= 0.8:
@@ -85,7 +85,7 @@ def queue_high(facts: Facts) -> Iterator[Finding]:
 
 
 def drops(facts: Facts) -> Iterator[Finding]:
-    """Records were lost."""
+    """Reports lost records."""
     for one in facts.callbacks:
         if one.drops:
             text = f"lost {one.drops} of {one.drops + one.count} records, since its queue was full."
@@ -94,7 +94,7 @@ def drops(facts: Facts) -> Iterator[Finding]:
 
 
 def gil(facts: Facts) -> Iterator[Finding]:
-    """Calls waited for Python's lock."""
+    """Reports calls that waited for the GIL."""
     for one in facts.callbacks:
         share = _share(one.gil_wait, one.device_wait)
         if one.calls and share >= 0.2 and (one.gil_wait or 0.0) >= _WORTH_S:
@@ -108,7 +108,7 @@ def gil(facts: Facts) -> Iterator[Finding]:
 
 
 def copies(facts: Facts) -> Iterator[Finding]:
-    """Copying arguments is a good part of calls."""
+    """Reports calls that spend much of their time on copies of arguments."""
     for one in facts.callbacks:
         share = _share(one.copy, one.host)
         if one.calls and share >= 0.3 and one.mean_bytes >= _COPIED_BYTES and (one.copy or 0.0) >= _WORTH_S:
@@ -121,7 +121,7 @@ def copies(facts: Facts) -> Iterator[Finding]:
 
 
 def large_records(facts: Facts) -> Iterator[Finding]:
-    """Taps send much a record."""
+    """Reports taps with large records."""
     for one in facts.callbacks:
         is_tap = one.records if one.records is not None else one.count
         if not is_tap or one.calls or one.mean_bytes < _LARGE_BYTES:
@@ -135,7 +135,7 @@ def large_records(facts: Facts) -> Iterator[Finding]:
 
 
 def python_taps(facts: Facts) -> Iterator[Finding]:
-    """Python is called for many short deliveries."""
+    """Reports Python taps with many short deliveries."""
     for one in facts.callbacks:
         short = one.mean_host <= _SHORT_S and one.host >= _WORTH_S
         if one.worker == "python" and (one.records or 0) >= _MANY and not one.calls and short:
@@ -145,7 +145,7 @@ def python_taps(facts: Facts) -> Iterator[Finding]:
 
 
 def queue_wait(facts: Facts) -> Iterator[Finding]:
-    """Records came late."""
+    """Reports records that were delivered late."""
     for one in facts.callbacks:
         wait = one.queue_wait_p95 or 0.0
         if wait >= _LONG_WAIT_S and one.records:
@@ -157,7 +157,7 @@ def queue_wait(facts: Facts) -> Iterator[Finding]:
 
 
 def delivery_gil(facts: Facts) -> Iterator[Finding]:
-    """Deliveries in Python wait for its lock."""
+    """Reports deliveries to Python that waited for the GIL."""
     share = _share(facts.delivery_gil, facts.seconds)
     if share >= 0.3 and any(one.records and one.worker == "python" for one in facts.callbacks):
         text = f"waited for Python's lock (GIL) {duration(facts.delivery_gil or 0.0)}, {percent(share)} of the profile."
@@ -169,7 +169,7 @@ def delivery_gil(facts: Facts) -> Iterator[Finding]:
 
 
 def slow_function(facts: Facts) -> Iterator[Finding]:
-    """The program waits for a Python function that computes."""
+    """Reports programs that wait for a slow Python function."""
     for one in facts.callbacks:
         share = _share(one.function, one.device_wait)
         if one.calls and one.worker == "python" and share >= 0.7 and one.mean_host >= _LONG_S:
@@ -183,7 +183,7 @@ def slow_function(facts: Facts) -> Iterator[Finding]:
 
 
 def many_calls(facts: Facts) -> Iterator[Finding]:
-    """Many calls are mostly overhead."""
+    """Reports many short calls, whose time is mostly overhead."""
     for one in facts.callbacks:
         overhead = one.host - (one.function or 0.0) - (one.gil_wait or 0.0)
         often = (one.calls or 0) >= _MANY and one.worker == "python" and one.mean_bytes < _COPIED_BYTES
@@ -197,7 +197,7 @@ def many_calls(facts: Facts) -> Iterator[Finding]:
 
 
 def synchronous(facts: Facts) -> Iterator[Finding]:
-    """Calls hold the main thread, which could go on."""
+    """Reports calls that hold the main thread, which asynchronous dispatch would free."""
     for one in facts.callbacks:
         share = _share(one.main_thread, facts.seconds)
         if share >= 0.3:
@@ -208,7 +208,7 @@ def synchronous(facts: Facts) -> Iterator[Finding]:
 
 
 def errors(facts: Facts) -> Iterator[Finding]:
-    """Calls or deliveries failed."""
+    """Reports failed calls and deliveries."""
     for one in facts.callbacks:
         if one.errors:
             text = f"failed {one.errors} of {one.count} times."

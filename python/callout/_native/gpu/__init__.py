@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels for CUDA devices, compiled elsewhere and launched by C++: what callout.cuda and callout.numba_cuda share."""
+"""Kernels for CUDA devices, which C++ launches: the common part of callout.cuda and callout.numba_cuda."""

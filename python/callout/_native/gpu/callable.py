@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`callout.numba_cuda.numba_cuda_callable`: a Python function that launches kernels on XLA's memory and stream."""
+"""`callout.numba_cuda.numba_cuda_callable` calls a Python function that launches kernels on XLA's memory and stream."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ def numba_cuda_callable(
 ) -> Callable[..., Any]:
     """Returns a function that calls `func(*arguments, *results, *scratch, stream)` from inside compiled programs.
 
-    `func` gets Numba device arrays over XLA's own memory, row-major, 0-d for scalars: one a leaf of the arguments, of `outs`
-    and of `scratch`; and XLA's stream, on which it launches kernels and copies. It fills the results, whose memory is
-    uninitialised, does not write to arguments, and returns None. It runs on an XLA thread with the GIL held, in the context
-    of the device; what it raises fails the computation. Nothing is copied, and nothing is waited for. The arrays are good
-    until it returns, and it is an error to keep one.
+    `func` gets Numba device arrays over XLA's own memory, row-major, 0-d for scalars: one for each leaf of the
+    arguments, of `outs` and of `scratch`; and XLA's stream, on which it launches kernels and copies. `func` fills the
+    results, whose memory is uninitialised, does not write to arguments, and returns None. It runs on an XLA thread with
+    the GIL held, in the device's context; its exceptions fail the computation. Callout neither copies nor waits. The
+    arrays are borrowed: valid until `func` returns; keeping one is an error.
 
     Args:
         func: a Python function. Kernels are launched as `kernel[grid, block, stream](...)`.
         outs: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments (with `shape` and `dtype`)
             that returns one.
         vmap_method: as in `jax.pure_callback`.
-        input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value when `func` is
-            called; both are the same memory where XLA does not need the argument later.
-        scratch: memory that `func` needs while it runs, as `outs`. Its content is dropped.
-        graph: record what `func` queues into a CUDA graph, once for each set of buffers that XLA passes, and launch that
-            from then on without running Python. `func` must then queue the same work each time, all of it on `stream`, and
-            must not allocate or wait: `scratch` is its memory. The first call on a device is not recorded, so that Numba
-            can compile and load the kernels.
+        input_output_aliases: {argument: result}, both flat indices. Such a result holds its argument's value when
+            `func` is called. Both are one memory unless XLA needs the argument later.
+        scratch: memory for the use of `func` alone, in the form of `outs`. Its contents are dropped.
+        graph: record the work of `func` into a CUDA graph, once for each set of buffers that XLA passes, and launch the
+            graph from then on without running Python. `func` must then queue the same work each time, all of it on
+            `stream`, and must not allocate or wait; it may use `scratch`. The first call on a device is not recorded,
+            so that Numba can compile and load the kernels.
 
     Returns:
         A function of arrays, or pytrees of them, that returns the results in the structure of `outs`.
 
     Raises:
-        ImportError: there is no numba-cuda.
-        TypeError: `func` is not callable; or, from the returned function, a dtype is not one of device arrays.
+        ImportError: numba-cuda is not installed.
+        TypeError: `func` is not callable; or, from the returned function, device arrays do not support a dtype.
         ValueError: aliases that do not fit; an unknown `vmap_method`; (from the returned function) a derivative.
 
     Example:
@@ -124,14 +124,14 @@ def _refuse_dtypes(where: str, *avals_of: Sequence[Any]) -> None:
 
 
 def _array(cuda: Any, buffer: Any, stream: int) -> Any:
-    """Returns a device array over a buffer. What it does without being told a stream, it does on this one."""
+    """Returns a device array over a buffer, with `stream` as its default stream."""
     interface = {**buffer.__cuda_array_interface__, "stream": stream}
     return cuda.from_cuda_array_interface(interface, owner=buffer, sync=False)  # without waiting for the stream
 
 
 def _on_device(func: Callable[..., None], cuda: Any, graph: bool) -> Callable[..., Any]:
-    """Makes a buffer callback of the function."""
-    # What Numba has to free is not freed while a call is recorded: that would be an error.
+    """Wraps the function as a buffer callback."""
+    # Numba must not free memory while a call is recorded, because CUDA reports an error.
     cleanup = cuda.defer_cleanup if graph else contextlib.nullcontext
 
     def run(ctx: Any, out: tuple[Any, ...], *args: Any) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel of CUDA C++, or of an image that was built elsewhere, as a JAX function, checked when it is traced."""
+"""Kernels of CUDA C++, or of an image that was built elsewhere, as JAX functions, which are checked during tracing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .kernel_function import GpuFunction, GpuTarget
 
 @dataclasses.dataclass(frozen=True)
 class CudaSettings(Settings, LaunchSettings):
-    """What a kernel may be told besides its arguments; see `callout.cuda.Function`."""
+    """The settings of a kernel; see `callout.cuda.Function`."""
 
     cooperative: bool = False
     cluster: Dims | None = None
@@ -32,7 +32,7 @@ class CudaSettings(Settings, LaunchSettings):
     synchronous: bool = False
 
     def launch_for(self, where: str, args: Sequence[Any], results: Sequence[Any]) -> Launch:
-        """Makes the launch for arguments and results. TypeError or ValueError if no GPU can launch that."""
+        """Makes the launch for arguments and results. Raises TypeError or ValueError if no GPU can launch it."""
         fills = self.grid == COOPERATIVE
         settings = dataclasses.replace(self, grid=1) if fills else self
         made = settings.launch(where, args, results, cooperative=bool(self.cooperative) or fills)
@@ -52,7 +52,7 @@ class CudaSettings(Settings, LaunchSettings):
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """Is a kernel of an image. `digest`: of what the image was made of."""
+    """A kernel of an image. `digest`: of the image's inputs."""
 
     label: str
     image: Image
@@ -71,10 +71,10 @@ class Code:
         in_place: Sequence[int],
         mapped: Collection[int] = (),
     ) -> list[tuple[int, Parameter]]:
-        """Returns the operand, arguments first, of each pointer. `in_place`: arguments that results are in the place of.
+        """Returns the operand, arguments first, of each pointer. `in_place`: arguments that share memory with results.
 
-        The latter need no pointer of their own, nor do operands that have a tensor map (`mapped`); a kernel that has one
-        for every argument gets the same address twice.
+        Arguments in place need no pointer of their own, and neither do operands that have a tensor map (`mapped`). A
+        kernel with a pointer for every argument gets the address of a shared operand twice.
         """
         inputs, outputs = self.of(Kind.IN), self.of(Kind.OUT)
         written = [*range(num_args, num_args + num_results)]
@@ -96,7 +96,7 @@ class Code:
 
 
 class CudaTarget(GpuTarget):
-    """Joins a kernel and the settings and constants of a call. `constants`: bytes, or functions of arguments and results."""
+    """A kernel with the settings and constants of a call. `constants`: bytes, or functions of arguments and results."""
 
     __slots__ = ("_code", "_constants", "_settings", "_where")
 
@@ -150,8 +150,8 @@ _MOST_TARGETS = 64
 class Function(GpuFunction):
     """A kernel that JAX programs can launch.
 
-    Call it with arrays, and with its numbers by keyword. `options` returns a copy with other settings. Without `out`, a
-    result has the shape of the first argument, or, in place, of its own, and the declared dtype.
+    It takes arrays by position, and numbers by keyword. `options` returns a copy with other settings. Without `out`, a
+    result has the declared dtype, and the shape of the first argument, or of the argument that it is in place of.
     """
 
     def __init__(self, code: Code, name: str, settings: CudaSettings):
@@ -164,7 +164,7 @@ class Function(GpuFunction):
         unknown = sorted(set(settings.constants or {}) - set(self._values))
         if unknown:
             raise self._error(f"there are no constants {unknown}, but {sorted(self._values)}")
-        # Kept, so that calls outside of jit find what was compiled for them.
+        # Targets are cached, so that calls outside of jit are not compiled again.
         self._targets: dict[Any, CudaTarget] = {}
 
     def __repr__(self) -> str:
@@ -176,36 +176,37 @@ class Function(GpuFunction):
         Functions among them get the arguments and the results of one launch, with `shape`, `size` and `dtype`.
 
         Args:
-            **settings: of these:
+            **settings: any of these:
 
                 - `launch_dims`: threads along x, y and z: a number, up to three of them, or a function that returns such.
                   Blocks of `threads_per_block`, 16 x 16 or 8 x 8 x 4 threads cover them, so the last blocks may have
                   threads too many.
-                - `threads_per_block`: for `launch_dims` of one dimension; 256 by default.
-                - `grid`, `block`: instead, the blocks, and the threads of each. `grid="cooperative"`: as many blocks as the
-                  device that runs the program runs at once, launched so that they can wait for each other.
+                - `threads_per_block`: threads of a block for `launch_dims` of one dimension; 256 by default.
+                - `grid`, `block`: instead of `launch_dims`, the blocks, and the threads of each. `grid="cooperative"`:
+                   as many blocks as the program's device can run at once, launched so that they can wait for each
+                   other.
                 - `shared_mem`: bytes of dynamic shared memory of a block, or a function that returns them.
                 - `cooperative`: all blocks run at once, so that they can wait for each other.
-                - `cluster`: blocks of a cluster along x, y and z, as for `grid`, which must be a multiple of them. For
-                  devices of compute capability 9.0 and later.
-                - `dependent_launch`: the kernel may begin before the one in front of it ends (programmatic dependent
-                  launch). It must not touch its arguments and results before `cudaGridDependencySynchronize()`.
-                - `priority`: of the launch; a lower number comes first. By default the stream's.
+                - `cluster`: blocks of a cluster along x, y and z, in the form of `grid`, which must be a multiple of
+                   them. Only for devices of compute capability 9.0 and later.
+                - `dependent_launch`: the kernel may begin before the previous kernel ends (programmatic dependent
+                   launch). It must not touch its arguments and results before `cudaGridDependencySynchronize()`.
+                - `priority`: the launch's priority; lower numbers come first. By default the stream's.
                 - `tensor_maps`: {parameter: {"argument": 0, "box": (64, 64)}}: parameters of type `CUtensorMap`, by which
-                  the tensor memory accelerator copies boxes of an argument or of a "result". More of them: "step" (1 for
-                  each axis), "swizzle" (0, 32, 64 or 128 bytes), "l2_promotion" (0, 64, 128 or 256 bytes), "nan_fill".
-                  Axes are in the array's order. What has a map needs no pointer of its own.
-                - `constants`: values of the kernel's numbers for calls that do not give them, or functions that return them.
-                - `synchronous`: programs wait for the kernel, and its faults are their errors; for debugging.
+                  the tensor memory accelerator copies boxes of an argument or of a "result". Further settings: "step"
+                  (1 for each axis), "swizzle" (0, 32, 64 or 128 bytes), "l2_promotion" (0, 64, 128 or 256 bytes),
+                  "nan_fill". Axes are in the array's order. An operand with a map needs no pointer of its own.
+                - `constants`: default values of the kernel's numbers, or functions that return them.
+                - `synchronous`: programs wait for the kernel, and raise its faults as errors; for debugging.
                 - `out`: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments and the constants
                   of the call that returns one.
-                - `vmap_method`: any but None: `vmap` launches the kernel once a lane.
+                - `vmap_method`: any but None: `vmap` launches the kernel once for each lane.
                 - `jvp`: `jvp(primals, tangents, **constants)` returns (results, their tangents).
                 - `vjp`: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)`
-                  returns a cotangent an argument).
-                - `input_output_aliases`: {argument: result}, both flat indices. Such a result holds its argument's value
-                  when the kernel is launched, which updates it in place. The argument then needs no pointer of its
-                  own; if the kernel has one nevertheless, both are the same memory.
+                   returns one cotangent for each argument).
+                - `input_output_aliases`: {argument: result}, both flat indices. Such a result holds its argument's
+                   value at the start, and the kernel updates it in place. The argument then needs no pointer of its
+                   own; if the kernel has one, both pointers are equal.
         """
         return self._with(dataclasses.replace(self._cuda_settings, **settings))
 
@@ -233,7 +234,7 @@ class Function(GpuFunction):
         return self._settings.input_output_aliases or {}
 
     def _typed(self, index: int, arg: Any) -> Any:
-        """Returns a Python number as an array of the declared dtype, if there is one."""
+        """Converts a Python number to an array of the declared dtype, if there is one."""
         declared = self._code.of(Kind.IN)
         is_number = isinstance(arg, (bool, int, float, complex))
         dtype = declared[index].dtype if is_number and not self._in_place and index < len(declared) else None

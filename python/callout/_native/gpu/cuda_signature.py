@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source of CUDA C++ declares kernels with parameters, which this module reads without a compiler.
+"""Reads the declarations of kernels in CUDA C++ source, without a compiler.
 
-The types of CUDA C++ have dtypes here, and values that are passed with a launch become bytes of their parameter's type.
+This module also maps types of CUDA C++ to dtypes, and converts a launch's constants to bytes of their parameter's type.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import numpy as np
 
 
 class Kind(enum.Enum):
-    """What a parameter is to JAX."""
+    """The role of a parameter in JAX."""
 
     IN = "in"  # an argument's address
-    OUT = "out"  # a result's address; also of an argument's that is updated in place
+    OUT = "out"  # the address of a result, or of an argument that is updated in place
     VALUE = "value"  # a constant
 
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """`dtype` is None for what JAX has no name for: it is not checked."""
+    """A parameter of a kernel. `dtype` is None for types that JAX does not have, which are not checked."""
 
     kind: Kind
     dtype: np.dtype[Any] | None
@@ -64,14 +64,14 @@ _NAMESPACES = re.compile(r"(?:\bcuda\s*::\s*|\bthrust\s*::\s*)?(?:\bstd\s*)?::\s
 
 
 def bare(text: str) -> str:
-    """Returns a type, or a name, without qualifiers."""
+    """Returns a type or a name without qualifiers."""
     return re.sub(r"\s+", " ", _IGNORED.sub(" ", text)).strip()
 
 
 def dtype_of(type_name: str, known: Mapping[str, str] | None = None) -> np.dtype[Any] | None:
-    """Returns the dtype of a C++ type; None if there is none. `known`: what other names stand for."""
+    """Returns the dtype of a C++ type; None if there is none. `known`: the definitions of type names."""
     name = bare(type_name)
-    for _ in range(8):  # names of names
+    for _ in range(8):  # resolve names that refer to names
         if known is None or name not in known:
             break
         name = bare(known[name])
@@ -83,17 +83,17 @@ def dtype_of(type_name: str, known: Mapping[str, str] | None = None) -> np.dtype
 
 
 def _integer(words: Sequence[str]) -> np.dtype[Any]:
-    """Finds the dtype of "unsigned long long" and the like."""
-    sizes = {"char": 8, "short": 16, "long": 64}  # of Linux
+    """Returns the dtype of integer types such as "unsigned long long"."""
+    sizes = {"char": 8, "short": 16, "long": 64}  # on Linux
     bits = next((size for word, size in sizes.items() if word in words), 32)
     return np.dtype(f"{'u' if 'unsigned' in words else ''}int{bits}")
 
 
 def parse(text: str) -> Parameter:
-    """Returns a parameter as its user says it: "in float32 x", "out float32", "in", "int32 n", "bytes options".
+    """Parses the user's text for a parameter: "in float32 x", "out float32", "in", "int32 n", "bytes options".
 
     Raises:
-        ValueError: it says nothing of the kind.
+        ValueError: the text has another form.
     """
     words = text.split() if isinstance(text, str) else []
     kind = Kind(words.pop(0)) if words and words[0] in ("in", "out") else Kind.VALUE
@@ -111,7 +111,7 @@ def parse(text: str) -> Parameter:
 
 
 def _named_dtype(name: str) -> np.dtype[Any] | None:
-    """Finds a dtype by its name in C++, then in NumPy and JAX."""
+    """Returns a dtype by its name in C++, or else in NumPy or JAX."""
     if (dtype := dtype_of(name)) is not None:
         return dtype
     try:
@@ -121,7 +121,7 @@ def _named_dtype(name: str) -> np.dtype[Any] | None:
 
 
 def constant_bytes(error: Callable[[str], Exception], declared: Parameter, value: Any) -> bytes:
-    """Returns `value` as the parameter's type. `error` makes the exception that is raised if it is none."""
+    """Converts `value` to the parameter's type. `error` makes the exception if the value does not fit."""
     if isinstance(value, jax.core.Tracer):
         raise error(
             f"constant {declared.name!r} is known when the program runs only; pass it as an array, by a pointer"
@@ -140,7 +140,8 @@ def constant_bytes(error: Callable[[str], Exception], declared: Parameter, value
         raise error(f"constant {declared.name!r} must be {declared.dtype}, got {value!r}") from reason
 
 
-# A value of a kind may become one of these: numbers lose digits, but not their fraction, sign or imaginary part.
+# The kinds that a value of each kind may be converted to: numbers may lose digits, but not their fraction, sign or
+# imaginary part.
 _WIDER = {"b": "biufc", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}
 
 
@@ -155,7 +156,7 @@ def _exact(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any,
 
 
 def signatures(source: str, defines: Mapping[str, str] | None = None) -> dict[str, Signature | None]:
-    """Returns the kernels that a source declares, by name. None: two of that name, and which is meant is not known."""
+    """Returns the kernels that a source declares, by name. None stands for an ambiguous name of two kernels."""
     text = _plain(source)
     known = {**_aliases(text), **(defines or {})}
     found: dict[str, Signature | None] = {}
@@ -170,7 +171,7 @@ def signatures(source: str, defines: Mapping[str, str] | None = None) -> dict[st
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """Is what a declaration says. `template`: its parameters' names, if it is a template."""
+    """The declaration of a kernel. `template`: the names of the template's parameters, if it is a template."""
 
     parameters: tuple[str, ...]
     template: tuple[str, ...] | None
@@ -185,18 +186,18 @@ class Signature:
 
 
 def base_name(kernel: str) -> str:
-    """Returns the bare name, of "space::axpy<float>": "axpy"."""
+    """Returns the bare name: "axpy" for "space::axpy<float>"."""
     return kernel.split("<")[0].split("::")[-1].strip()
 
 
 def _plain(source: str) -> str:
-    """Leaves out comments, strings and continued lines."""
+    """Removes comments and strings, and joins continued lines."""
     pattern = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/'
     return re.sub(pattern, " ", source, flags=re.DOTALL).replace("\\\n", " ")
 
 
 def _aliases(text: str) -> dict[str, str]:
-    """Returns what names of types stand for, if they stand for one thing only."""
+    """Returns the definitions of type names that have exactly one definition."""
     pairs = re.findall(r"\busing\s+(\w+)\s*=\s*([^;]+);", text)
     pairs += [(name, type_name) for type_name, name in re.findall(r"\btypedef\s+([^;{}]+?)\s+(\w+)\s*;", text)]
     pairs += re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([A-Za-z_][\w:<> \t]*?)[ \t]*$", text, re.MULTILINE)
@@ -215,7 +216,7 @@ def _declarations(text: str) -> Iterator[tuple[str, str, tuple[str, ...] | None]
             if text[at : at + 1] != "(":
                 continue
             end = _closing(text, at)
-            # A kernel's body follows its parameters; the parameters have not come yet after __launch_bounds__(...).
+            # A kernel's parameters are followed by its body, in contrast to the parentheses of __launch_bounds__(...).
             if re.compile(r"\s*[{;]").match(text, end):
                 yield word[1], text[at + 1 : end - 1], _template(text[: found.start()])
                 break
@@ -223,7 +224,7 @@ def _declarations(text: str) -> Iterator[tuple[str, str, tuple[str, ...] | None]
 
 
 def _closing(text: str, at: int) -> int:
-    """Returns the place behind the parenthesis that closes the one at `at`."""
+    """Returns the index behind the parenthesis that closes the one at `at`."""
     depth = 0
     for i in range(at, len(text)):
         depth += (text[i] == "(") - (text[i] == ")")
@@ -233,7 +234,7 @@ def _closing(text: str, at: int) -> int:
 
 
 def _template(before: str) -> tuple[str, ...] | None:
-    """Returns the names of the template's parameters, of the declaration that `before` ends in."""
+    """Returns the names of the template's parameters, if `before` ends with a template's head."""
     head = before[max(before.rfind(end) for end in ";}{") + 1 :]
     found = re.search(r"\btemplate\s*<(.*)>", head, re.DOTALL)
     if found is None:
@@ -242,7 +243,7 @@ def _template(before: str) -> tuple[str, ...] | None:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Splits a text at commas that are in no brackets."""
+    """Splits a text at commas outside of brackets."""
     depth, begin = 0, 0
     for i, letter in enumerate(text + ","):
         depth += (letter in "(<[{") - (letter in ")>]}")
@@ -269,5 +270,5 @@ def _declared(text: str, known: Mapping[str, str]) -> Parameter:
 
 
 def _expanded(type_name: str, known: Mapping[str, str]) -> str:
-    """Adds what a name stands for, which may be const."""
+    """Replaces a type name by its definition, which may be const."""
     return f"{type_name} {known.get(type_name.strip(), '')}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host function that launches several kernels, as a JAX function: it gets the device's memory and XLA's stream."""
+"""Host functions of CUDA C++ as JAX functions: they get the device's memory and XLA's stream, and launch kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..native_target import NativeTarget
 
 @dataclasses.dataclass(frozen=True)
 class HostSettings(Settings):
-    """What a call may be told besides its arguments; see `HostFunction.options`."""
+    """The settings of a host function; see `HostFunction.options`."""
 
     scratch: Any = None
     graph: bool = False
@@ -38,15 +38,15 @@ class HostTarget(NativeTarget):
         self.handler = "callout.v1.buffer_capturable" if settings.command_buffer_compatible else "callout.v1.buffer"
 
     def attributes(self) -> dict[str, Any]:
-        """Returns what the call carries besides its name."""
+        """Returns the call's attributes besides its name."""
         return {**super().attributes(), "graph": self._graph}
 
 
 class HostFunction(Function):
     """A host function of CUDA C++ that JAX programs can call.
 
-    Call it with arrays, and with its attributes by keyword. `options` returns a copy with other settings. Without `out`,
-    each result has the shape of the first argument of its rank; that needs a function that describes its parameters.
+    It takes arrays by position, and attributes by keyword. `options` returns a copy with other settings. Without `out`,
+    each result has the shape of the first argument of its rank; this needs a function that describes its parameters.
     """
 
     _PACKAGE = "callout.cuda"
@@ -66,24 +66,26 @@ class HostFunction(Function):
         """Returns a copy with other settings.
 
         Args:
-            **settings: of these:
+            **settings: any of these:
 
                 - `out`: the results: a pytree of `jax.ShapeDtypeStruct`s, or a function of the arguments (with `shape` and
                   `dtype`) and the constants that returns one.
-                - `scratch`: memory of the device for the function's own use, as `out`. It comes behind the results: the last
-                  `Out` parameters, or pointers. Uninitialised, and dropped.
-                - `graph`: record what the function queues into a CUDA graph, once for each set of buffers that XLA passes,
-                  and launch that from then on without calling it. It must then queue the same work each time, all of it on
-                  its stream, and must not allocate or wait. The first call on a device is not recorded.
-                - `command_buffer_compatible`: XLA may record the function into its own CUDA graphs, on the same terms. Not
-                  together with `graph`.
+                - `scratch`: device memory for the function's own use, in the form of `out`. Its parameters are the last
+                   `Out` parameters, or pointers, behind the results. The memory is uninitialised, and its contents are
+                   dropped.
+                - `graph`: record the function's work into a CUDA graph, once for each set of buffers that XLA passes,
+                   and launch the graph from then on without calling the function. The function must then queue the same
+                   work each time, all of it on its stream, and must not allocate or wait. The first call on a device is
+                   not recorded.
+                - `command_buffer_compatible`: XLA may record the function into its own CUDA graphs, with the
+                   requirements of `graph`. Not together with `graph`.
                 - `vmap_method`: as in `jax.pure_callback`.
                 - `jvp`: `jvp(primals, tangents, **constants)` returns (results, their tangents).
                 - `vjp`: (`forward(*args, **constants)` returns (results, residuals), `backward(residuals, cotangents)`
-                  returns a cotangent an argument).
-                - `sharding`: `SingleDeviceSharding` of the device that calls, in a jit over several.
-                - `input_output_aliases`: {argument: result}, both flat indices. Such a result holds its argument's value
-                  when the function is called, which updates it in place.
+                   returns one cotangent for each argument).
+                - `sharding`: `SingleDeviceSharding` of the device that calls, in a jit over several devices.
+                - `input_output_aliases`: {argument: result}, both flat indices. Such a result holds its argument's
+                   value at the start, and the function updates it in place.
         """
         return self._with(dataclasses.replace(self._host_settings, **settings))
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an image for a GPU says of its kernels' parameters, and what its PTX lacks, read without a driver.
+"""Reads kernels' parameters and missing functions from images for GPUs, without a driver.
 
-A cubin is ELF-64, little-endian. Its section `.nv.info.<kernel>` is a list of attributes: a byte for the format, a byte for
-the attribute, two bytes for a value or, in the format that has one, for the length of the data that follows. The attribute
-for a parameter is 12 bytes: an index, the parameter's place among the others, its offset, and its size above bit 18. Kernels
-with more than about 4 KB of parameters have another one instead, with the size below bit 24. A kernel without parameters has
-neither, and no attribute for the bytes of all parameters either.
+A cubin is ELF-64, little-endian. Its section `.nv.info.<kernel>` is a list of attributes: a byte for the format, a byte
+for the attribute, two bytes for a value or, in one format, for the length of the data that follows. The attribute for a
+parameter has 12 bytes: an index, the parameter's ordinal, its offset, and its size above bit 18. Kernels with more than
+about 4 KB of parameters have another attribute instead, with the size below bit 24. A kernel without parameters has
+neither attribute, and no attribute for the bytes of all parameters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FATBIN_HEAD = b"\x50\xed\x55\xba"
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, alignment, entry size
 _NO_BITS = 8
 _INFO = ".nv.info."
-_SIZED = 4  # a format
+_SIZED = 4  # the format with data
 _PARAMETER, _LARGE_PARAMETER, _ALL_BYTES = 0x17, 0x45, 0x19  # attributes
 
 _PTX_HEAD = re.compile(rb"\s*(//[^\n]*\n\s*)*\.version\s")
@@ -31,7 +31,7 @@ _PTX_PARAMETER = re.compile(
 
 
 def kind_of(image: bytes) -> str:
-    """Returns what an image is: "cubin", "fatbin" or "ptx". ValueError for anything else."""
+    """Returns the format of an image: "cubin", "fatbin" or "ptx". Raises ValueError for anything else."""
     if image.startswith(_ELF_HEAD) and image[0x12:0x14] == _CUDA_MACHINE:
         return "cubin"
     if image.startswith(_FATBIN_HEAD):
@@ -44,10 +44,11 @@ def kind_of(image: bytes) -> str:
 def parameter_sizes(image: bytes) -> dict[str, tuple[int, ...] | None] | None:
     """Returns the bytes of each parameter of each kernel.
 
-    None for a fat binary, whose content is compressed; also for a kernel with parameters of which the image does not tell.
+    The result is None for a fat binary, whose contents are compressed. A kernel whose parameters the image does not
+    describe has None.
 
     Raises:
-        ValueError: these bytes are no image, or a part of one.
+        ValueError: the bytes are no image, or a truncated one.
     """
     kind = kind_of(image)
     if kind == "fatbin":
@@ -73,7 +74,7 @@ def check_parameters(where: str, image: bytes, symbol: str, sizes: Sequence[int]
 
 
 def text_of(sizes: Sequence[int]) -> str:
-    """Writes sizes for errors: "(8, 8, 4)"."""
+    """Formats sizes for errors: "(8, 8, 4)"."""
     return f"({', '.join(map(str, sizes))})"
 
 
@@ -91,7 +92,7 @@ def _sections(image: bytes) -> Mapping[str, bytes]:
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields those with data, and those with a value, as two bytes."""
+    """Yields attributes: (attribute, data), where data may be a value of two bytes."""
     at = 0
     while at < len(data):
         layout, attribute, value = struct.unpack_from("<BBH", data, at)
@@ -134,15 +135,15 @@ def _of_ptx(text: str) -> dict[str, tuple[int, ...] | None]:
 
 
 _EXTERNAL = re.compile(r"\.extern\s+\.func\b(?:\s*\([^)]*\))?\s+([\w$.%]+)")
-# What every driver links by itself.
+# Functions that every driver links by itself.
 _OF_THE_DRIVER = frozenset({"vprintf", "malloc", "free", "__assertfail"})
 
 
 def missing_functions(ptx: str) -> set[str]:
-    """Returns the functions that it calls, and neither has nor finds in the driver: it is good only if linked with them."""
+    """Returns the functions that the PTX calls, and that neither it nor the driver has: they must be linked."""
     return set(_EXTERNAL.findall(ptx)) - _OF_THE_DRIVER
 
 
 def is_complete(ptx: str) -> bool:
-    """Returns True for one module of PTX that needs no other."""
+    """Returns True for a single module of PTX that needs no other module."""
     return ptx.count(".address_size") == 1 and not missing_functions(ptx)

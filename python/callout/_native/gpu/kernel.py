@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One kernel launch as a program carries it: image, parameters, and blocks and threads, checked when it is traced."""
+"""Describes a kernel launch in a program: image, parameters, blocks and threads. Tracing checks the launch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .tensor_maps import BYTES as TENSOR_MAP_BYTES
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """Holds machine code with a kernel in it.
+    """Machine code with a kernel in it.
 
     Attributes:
         code: a cubin, a fat binary, or PTX.
-        symbol: what the kernel is called in it.
-        portable: PTX for programs that are exported, which may run on other devices than this process's. None: `code`.
+        symbol: the kernel's symbol in the code.
+        portable: PTX for exported programs, which may run on other devices than this process's. None: `code`.
     """
 
     code: bytes
@@ -32,11 +32,11 @@ class Image:
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """Says how many blocks of how many threads run. `shared_bytes`: dynamic shared memory of a block.
+    """The blocks and threads of a launch. `shared_bytes`: dynamic shared memory of a block.
 
-    `cooperative`: all blocks run at once, so that they can wait for each other. `fills_device`: instead of the grid's, as
-    many blocks as the device runs at once. `cluster`: blocks of a cluster. `dependent`: it may begin before the kernel in
-    front of it ends. `priority`: CUDA's number; None: the stream's.
+    `cooperative`: all blocks run at once, so that they can wait for each other. `fills_device`: as many blocks as the
+    device runs at once, instead of the grid's. `cluster`: blocks of a cluster. `dependent`: the kernel may begin before
+    the previous kernel ends. `priority`: CUDA's number; None: the stream's.
     """
 
     grid: tuple[int, int, int]
@@ -49,7 +49,7 @@ class Launch:
     priority: int | None = None
 
     def attributes(self) -> dict[str, Any]:
-        """Returns it as callout.v1.image takes it. What few launches have is left out of the others."""
+        """Returns the launch's attributes for callout.v1.image. Rare ones are left out if they have their defaults."""
         more = {
             "fills_device": self.fills_device,
             "cluster": self.cluster,
@@ -66,7 +66,7 @@ class Launch:
 
 
 class Parameters:
-    """The parameters of a kernel, in order, as the calling convention of its compiler has them."""
+    """The parameters of a kernel, in order, by the calling convention of its compiler."""
 
     def __init__(self) -> None:
         self._block = bytearray()
@@ -85,7 +85,7 @@ class Parameters:
         self.add(struct.pack("<q", 0))
 
     def add_tensor_map(self, numbers: Sequence[int]) -> None:
-        """Adds a map of an operand's buffer; `numbers` as `TensorMap.numbers` returns them."""
+        """Adds a tensor map of an operand's buffer. `numbers`: the result of `TensorMap.numbers`."""
         self._maps.append([len(self._block), *numbers])
         self.add(bytes(TENSOR_MAP_BYTES))
 
@@ -95,7 +95,7 @@ class Parameters:
         return tuple(self._sizes)
 
     def attributes(self) -> dict[str, Any]:
-        """Returns them as callout.v1.image takes them."""
+        """Returns the parameters' attributes for callout.v1.image."""
         maps = {"tensor_maps": self._maps} if self._maps else {}
         return {
             "parameter_bytes": self._sizes,
@@ -110,8 +110,8 @@ class Kernel:
     """A launch for operands of given shapes.
 
     Attributes:
-        faults: what a kernel that was compiled for debugging reports; see docs/abi.md.
-        synchronous: the program waits for the launch, and a fault of the device is its error.
+        faults: the fault reports of a kernel that was compiled for debugging; see docs/abi.md.
+        synchronous: the program waits for the launch, and raises a fault of the device as error.
     """
 
     image: Image
@@ -122,11 +122,11 @@ class Kernel:
 
     @property
     def target(self) -> str:
-        """Returns the FFI target that launches it."""
+        """Returns the FFI target that launches the kernel."""
         return "callout.v1.image_sync" if self.synchronous else "callout.v1.image"
 
     def attributes(self, portable: bool) -> dict[str, Any]:
-        """Returns what the target takes. `portable`: for devices that this process may not have."""
+        """Returns the target's attributes. `portable`: for devices that this process may not have."""
         code = self.image.portable if portable and self.image.portable is not None else self.image.code
         return {
             "image": {"bytes": code, "symbol": self.image.symbol},
@@ -137,7 +137,7 @@ class Kernel:
 
 
 Extents = tuple[int, int, int]
-# As users say them: functions get the arguments and the results, with shape and dtype.
+# Dimensions in users' settings. Functions get the arguments and the results, with shape and dtype.
 Dims = int | Sequence[int] | Callable[..., int | Sequence[int]]
 SharedBytes = int | Callable[..., int]
 
@@ -145,7 +145,7 @@ _AXES = "xyz"
 _MOST_THREADS = 1024
 _MOST_BLOCK = (1024, 1024, 64)
 _MOST_GRID = (2**31 - 1, 65535, 65535)
-# Blocks of launch_dims with two and three dimensions.
+# The blocks for launch_dims with two and three dimensions.
 _BLOCKS = {2: (16, 16), 3: (8, 8, 4)}
 
 
@@ -159,17 +159,18 @@ def launch_shape(
     launch_dims: Dims | None = None,
     threads_per_block: int = 256,
 ) -> tuple[Extents, Extents]:
-    """Returns grid and block of a launch. One of no threads has an extent of 0 in its grid, and a block that is none.
+    """Returns grid and block of a launch. A launch of no threads has an extent of 0 in its grid, and no valid block.
 
     Args:
-        where: what errors begin with.
-        args: the arguments: shape and dtype.
-        results: the results, likewise.
-        grid: blocks along x, y and z: a number, up to three of them, or a function of `*args, *results` that returns such.
+        where: the begin of errors.
+        args: shapes and dtypes of the arguments.
+        results: shapes and dtypes of the results.
+        grid: blocks along x, y and z: a number, up to three of them, or a function of `*args, *results` that returns
+            these.
         block: threads of a block, likewise.
-        launch_dims: instead of both, the threads that are wanted, likewise. Blocks of `threads_per_block`, 16 x 16 or
-            8 x 8 x 4 threads, but never larger than that, cover them.
-        threads_per_block: for `launch_dims` of one dimension.
+        launch_dims: instead of `grid` and `block`, the threads, likewise. Blocks of `threads_per_block`, 16 x 16 or 8 x
+            8 x 4 threads, but never larger than `launch_dims`, cover them.
+        threads_per_block: threads of a block for `launch_dims` of one dimension.
 
     Raises:
         TypeError: a number is none.
@@ -197,7 +198,7 @@ def launch_shape(
     return _three(grid), _three(block)
 
 
-# A grid of as many blocks as run at once.
+# Requests a grid of as many blocks as run at once.
 COOPERATIVE: Any = "cooperative"
 _MOST_OF_A_CLUSTER = 16
 
@@ -254,7 +255,7 @@ def _extents(where: str, name: str, value: Any, avals: Sequence[Any]) -> tuple[i
 
 
 def _cover(dims: tuple[int, ...], threads: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns grid and block of at least `dims` threads."""
+    """Returns a grid and blocks of `threads` threads that cover `dims` threads."""
     wanted = _BLOCKS.get(len(dims), (threads,))
     block = tuple(max(1, min(most, dim)) for most, dim in zip(wanted, dims, strict=True))
     return tuple(-(-dim // size) for dim, size in zip(dims, block, strict=True)), block
@@ -268,7 +269,7 @@ def _check_limits(where: str, name: str, extents: Sequence[int], most: Sequence[
 
 @dataclasses.dataclass(frozen=True)
 class LaunchSettings:
-    """How a kernel is launched, as its user said it."""
+    """The user's settings for launches of a kernel."""
 
     grid: Dims | None = None
     block: Dims | None = None
@@ -277,14 +278,14 @@ class LaunchSettings:
     shared_mem: SharedBytes = 0
 
     def identity(self) -> Hashable:
-        """Returns the same for the same functions, which it does not refer to: they may refer to what is launched."""
+        """Returns a key that is equal for equal settings. It does not refer to functions, which may refer to the kernel."""
         return tuple(
             id(value) if callable(value) else tuple(value) if isinstance(value, list) else value
             for value in (self.grid, self.block, self.launch_dims, self.threads_per_block, self.shared_mem)
         )
 
     def check(self, where: str) -> None:
-        """Raises TypeError or ValueError for what no arguments make right."""
+        """Raises TypeError or ValueError for settings that are wrong for any arguments."""
         grid, block, dims = (1 if callable(value) else value for value in (self.grid, self.block, self.launch_dims))
         launch_shape(where, (), (), grid=grid, block=block, launch_dims=dims, threads_per_block=self.threads_per_block)
         if not callable(self.shared_mem):

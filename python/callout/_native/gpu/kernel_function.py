@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A GPU kernel as a JAX function, and its target, which makes the kernel for each combination of shapes and dtypes."""
+"""GPU kernels as JAX functions, and their targets, which make a launch for each combination of shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .kernel import Kernel
 
 
 class GpuTarget(NativeTarget, abc.ABC):
-    """Launches a kernel of some compiler. Programs carry its image: no name is bound, and nothing is looked up."""
+    """The base of targets that launch a kernel. Programs carry its image, so no name is bound or looked up."""
 
     __slots__ = ("_kernels", "_lock")
 
@@ -39,12 +39,12 @@ class GpuTarget(NativeTarget, abc.ABC):
         """Returns the launch for operands and results of these shapes and dtypes.
 
         Raises:
-            TypeError: the kernel does not take them.
-            ValueError: no launch can be made for them.
+            TypeError: the kernel does not fit the operands and results.
+            ValueError: there is no valid launch for them.
         """
 
     def kernel_for(self, args: Sequence[Any], results: Sequence[Any]) -> Kernel:
-        """Returns `kernel`, made once. Thread-safe."""
+        """Returns the cached result of `kernel`. Thread-safe."""
         key = tuple(tuple((tuple(aval.shape), str(aval.dtype)) for aval in avals) for avals in (args, results))
         with self._lock:
             if key not in self._kernels:
@@ -55,7 +55,7 @@ class GpuTarget(NativeTarget, abc.ABC):
             return self._kernels[key]
 
     def specialise(self, args: Sequence[Any], results: Sequence[Any]) -> GpuTarget:
-        """Makes the kernel, so that what is wrong with it is told when the program is traced."""
+        """Makes the kernel, so that tracing the program raises its errors."""
         self.kernel_for(args, results)
         return self
 
@@ -69,13 +69,13 @@ class GpuTarget(NativeTarget, abc.ABC):
         in_place: dict[int, int],
         **more: Any,
     ) -> Sequence[Any]:
-        """Lowers the launch. In a jit over several devices XLA lets each of them do it, with whole arrays."""
+        """Lowers the launch. In a jit over several devices each of them launches the kernel, with whole arrays."""
         patches.ensure("errors")
         kernel = self.kernel_for(avals_in, avals_out)
         lower = jax.ffi.ffi_lowering(kernel.target, has_side_effect=False, operand_output_aliases=in_place)
-        said = {"callback": self.label, **kernel.attributes(portable=context.is_exporting(ctx)), **more}
+        attributes = {"callback": self.label, **kernel.attributes(portable=context.is_exporting(ctx)), **more}
         results: Sequence[Any] = lower(
-            ctx, *args, **target_attributes.encode(f"kernel '{self.label}'", kernel.target, said)
+            ctx, *args, **target_attributes.encode(f"kernel '{self.label}'", kernel.target, attributes)
         )
         return results
 
@@ -86,7 +86,7 @@ class GpuTarget(NativeTarget, abc.ABC):
 
     def is_held_by_programs(self, name: str) -> bool:
         del name
-        """False: they carry the image."""
+        """Returns False, because programs carry the image."""
         return False
 
     def is_python(self) -> bool:
@@ -94,10 +94,10 @@ class GpuTarget(NativeTarget, abc.ABC):
 
 
 class GpuFunction(NativeFunction):
-    """Is called with arrays, or pytrees of them, and with its constants by keyword.
+    """The base of GPU kernels as functions, which take arrays or pytrees by position, and constants by keyword.
 
-    A launch without threads gives zeros. `vmap` launches the kernel once a lane, with the lane's arrays: in one call of the
-    program, or, for "sequential" and "sequential_unrolled", in a loop.
+    The results of a launch without threads are zeros. `vmap` launches the kernel once for each lane, with the lane's
+    arrays: in one call of the program, or, with "sequential" and "sequential_unrolled", in a loop.
     """
 
     def _call(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compilers of Numba kernels have in common: what a kernel is compiled for, and what comes out."""
+"""The interface of compilers of Numba kernels: parameter types and compiled code."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _DTYPES = frozenset(
     ["bool", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 )
-# PTX for this runs on every GPU that CUDA 13 knows: the driver compiles it for newer ones.
+# PTX for this capability runs on every GPU that CUDA 13 supports, because the driver compiles it for newer ones.
 OLDEST_CAPABILITY = (7, 5)
 
 Capability = tuple[int, int]
 
 
 def named_capability() -> Capability | None:
-    """Returns the architecture that the environment names, as Numba has it do, for where there is no GPU to ask."""
+    """Returns the architecture in Numba's environment variable, which is for machines without a GPU."""
     found = re.fullmatch(r"(\d+)\.(\d+)", os.environ.get("NUMBA_CUDA_DEFAULT_PTX_CC", "").strip())
     return (int(found[1]), int(found[2])) if found else None
 
@@ -51,7 +51,7 @@ class NumberType:
 
 @dataclasses.dataclass(frozen=True)
 class Baked:
-    """A parameter whose value is part of the code. `key` stands for the value."""
+    """A parameter whose value is part of the code. `key` identifies the value."""
 
     key: Hashable
     value: Any = dataclasses.field(compare=False)
@@ -62,22 +62,22 @@ ParameterType = ArrayType | NumberType | Baked
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """Is a compiled kernel. `numbers`: for each parameter that is a number, what it was compiled as."""
+    """A compiled kernel. `numbers`: the compiled dtype of each parameter that is a number."""
 
     image: Image
     abi: Abi
     numbers: tuple[np.dtype[Any] | None, ...]
     cooperative: bool
     faults: Mapping[str, str] | None
-    owner: Any  # keeps what the code refers to
+    owner: Any  # keeps alive the objects that the code refers to
 
 
 class Compiler(abc.ABC):
-    """Stands for one of the packages that compile `cuda.jit` kernels."""
+    """The interface to a package that compiles `cuda.jit` kernels."""
 
     package: str
     abi: Abi
-    types: Any  # its module of types
+    types: Any  # the package's module of types
 
     @abc.abstractmethod
     def has_device(self) -> bool:
@@ -85,19 +85,19 @@ class Compiler(abc.ABC):
 
     @abc.abstractmethod
     def compile(self, kernel: Any, types: tuple[Any, ...]) -> Any:
-        """Compiles for the GPU of this process, or, where there is none, for others to run."""
+        """Compiles for the GPU of this process, or, without one, PTX for other machines."""
 
     @abc.abstractmethod
     def code_of(self, kernel: Any, compiled: Any, numbers: tuple[np.dtype[Any] | None, ...]) -> Code:
-        """Returns what `compile` made."""
+        """Returns the code of a result of `compile`."""
 
     def dtype_of(self, kind: Any) -> np.dtype[Any] | None:
-        """Returns the dtype of a Numba type that is a number's."""
+        """Returns the dtype of a Numba type of numbers; None for other types."""
         name = {"boolean": "bool"}.get(str(kind), str(kind))
         return np.dtype(name) if name in _DTYPES and name != "bfloat16" else None
 
     def scalar_type(self, dtype: np.dtype[Any]) -> Any:
-        """Returns the Numba type of a dtype. None if there is none."""
+        """Returns the Numba type of a dtype, or None."""
         return getattr(self.types, _NAMES.get(dtype.name, dtype.name), None) if dtype.name in _DTYPES else None
 
     def type_of(self, parameter: ParameterType, *, read_only: bool = True) -> Any:
@@ -110,7 +110,7 @@ class Compiler(abc.ABC):
         return self.types.Array(scalar, parameter.ndim, "C", readonly=read_only and not parameter.is_writable)
 
     def fits(self, kind: Any, parameter: ParameterType) -> bool:
-        """Returns True if what was compiled for a Numba type takes the parameter."""
+        """Returns True if code that was compiled for a Numba type takes the parameter."""
         if isinstance(parameter, ArrayType):
             return (
                 isinstance(kind, self.types.Array)
@@ -128,7 +128,7 @@ class Compiler(abc.ABC):
 def choose_image(
     package: str, symbol: str, ptx: str, cubin: bytes | None, named: Capability | None, *, has_device: bool
 ) -> Image:
-    """Returns what of a compiled kernel programs carry. `cubin`: what was compiled for the GPU here, or the one named."""
+    """Returns the image for programs. `cubin`: compiled for this process's GPU, or for the `named` one."""
     portable = ptx.encode() if is_complete(ptx) else None
     if has_device and cubin is not None:
         return Image(cubin, symbol, portable)
@@ -143,9 +143,9 @@ def choose_image(
 
 
 def fault_text(kind: type[BaseException], args: Sequence[Any] | None) -> str:
-    """Returns an exception as errors of programs show it: "ValueError: negative"."""
+    """Formats an exception for errors of programs: "ValueError: negative"."""
     try:
         text = str(kind(*(args or ())))
-    except Exception:  # noqa: BLE001 - the class is the user's
+    except Exception:  # noqa: BLE001 - the user's class may raise anything
         text = ", ".join(map(str, args or ()))
     return f"{kind.__name__}: {text}" if text else kind.__name__

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel of `cuda.jit` as the target of a primitive: compiled and packed when it is traced."""
+"""The target of a `cuda.jit` kernel, which is compiled and packed when it is traced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .numba_parameters import Array, pack
 
 
 class NumbaCudaTarget(GpuTarget):
-    """A kernel, the constants of a call, and how it is launched."""
+    """A kernel with the constants of a call and the launch settings."""
 
     __slots__ = ("_constants", "_cuda_kernel", "_launch", "_written", "where")
 
@@ -42,7 +42,7 @@ class NumbaCudaTarget(GpuTarget):
         self._written = written
 
     def kernel(self, args: Sequence[Any], results: Sequence[Any]) -> Kernel:
-        """Compiles the kernel, if it is not; TypeError if it does not fit or Numba refuses it."""
+        """Compiles the kernel unless it is cached. Raises TypeError if it does not fit or Numba rejects it."""
         operands = [*args, *results]
         values = _values(self.where, self._cuda_kernel, operands, len(args), self._constants)
         code = compiled(self.where, self._cuda_kernel, self._types(values, operands, len(args)))
@@ -71,7 +71,7 @@ class NumbaCudaTarget(GpuTarget):
 def _values(
     where: str, kernel: Any, operands: Sequence[Any], num_args: int, constants: Mapping[str, np.generic | Baked]
 ) -> dict[str, Array | np.generic | Baked]:
-    """Returns what each parameter of the kernel gets: the operands in order, but for parameters that have a constant."""
+    """Returns the value of each parameter: a constant if it has one, otherwise the next operand."""
     parameters = inspect.signature(kernel.py_func).parameters
     if any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters.values()):
         raise TypeError(f"{where}: the kernel takes *{[*parameters][-1]}; name its parameters")
@@ -97,7 +97,7 @@ def _values(
 
 
 def _passed(where: str, values: Mapping[str, Any], code: Code) -> list[Array | np.generic]:
-    """Returns what is passed at run time, with numbers as the code takes them."""
+    """Returns the values that are passed at run time, with numbers in the dtypes of the code."""
     passed: list[Array | np.generic] = []
     for (name, value), dtype in zip(values.items(), code.numbers, strict=True):
         if isinstance(value, Array):
@@ -122,7 +122,7 @@ def numba_cuda_target(
     launch: LaunchSettings,
     written: frozenset[int],
 ) -> NumbaCudaTarget:
-    """Returns the target of a kernel with constants. `written`: the arguments whose memory is a result's."""
+    """Returns the target of a kernel with constants. `written`: the arguments that share memory with a result."""
     keys = tuple(
         (name, value.key if isinstance(value, Baked) else (value.dtype.str, value.tobytes()))
         for name, value in sorted(constants.items())

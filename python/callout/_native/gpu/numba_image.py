@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles Numba kernels for GPUs: once for each kernel and combination of types.
 
-With a GPU, the dispatcher of numba-cuda, or of the older target inside Numba, compiles as for its own launches, and keeps
-what it compiled. Without a GPU it cannot: it asks the GPU for the architecture. The dispatcher is then told an architecture,
-and the result is PTX. The package numba-cuda-mlir has dispatchers of its own.
+With a GPU, the dispatcher of numba-cuda, or of the older target inside Numba, compiles as for its own launches, and
+caches the result. Without a GPU, the dispatcher cannot read the architecture from the GPU, so Callout provides one, and
+the result is PTX. The package numba-cuda-mlir has dispatchers of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .numba_parameters import MemrefAbi, NumbaAbi
 
 _TOOLS = "what it compiles with is not installed, or its driver is not: pip install {package}[cu13] (or [cu12])"
 
-_lock = threading.RLock()  # of the compilers; Numba's own is global, too
+_lock = threading.RLock()  # guards the compilers; Numba's own lock is global, too
 _codes: weakref.WeakKeyDictionary[Any, dict[tuple[ParameterType, ...], Code]] = weakref.WeakKeyDictionary()
 
 
@@ -53,7 +53,7 @@ def _numba_cuda_mlir() -> Compiler:
     return NumbaCudaMlir()
 
 
-# Where the class of a kernel is, and who compiles it. A kernel exists only if its module was imported.
+# The modules and names of kernels' classes, with their compilers. A kernel exists only if its module was imported.
 _COMPILERS = (
     ("numba.cuda.dispatcher", "CUDADispatcher", _numba_cuda),
     ("numba_cuda_mlir.descriptor", "MLIRDispatcher", _numba_cuda_mlir),
@@ -66,7 +66,7 @@ def _is_of(value: Any, module: str, name: str) -> bool:
 
 
 def has_compiler(kernel: Any) -> bool:
-    """Returns True for what `cuda.jit` of one of the packages returned."""
+    """Returns True for a result of `cuda.jit` of one of the packages."""
     return any(_is_of(kernel, module, name) for module, name, _ in _COMPILERS)
 
 
@@ -84,8 +84,8 @@ def compiled(where: str, kernel: Any, parameters: Sequence[ParameterType]) -> Co
     """Returns a kernel's code for these parameters. Thread-safe.
 
     Raises:
-        ImportError: what Numba compiles with is missing.
-        TypeError: Numba does not compile the kernel for them.
+        ImportError: a package that Numba compiles with is missing.
+        TypeError: Numba does not compile the kernel for these parameters.
     """
     key = tuple(parameters)
     compiler = compiler_of(kernel)
@@ -114,7 +114,7 @@ def _compile(where: str, compiler: Compiler, kernel: Any, parameters: tuple[Para
 def _made_before(
     where: str, compiler: Compiler, kernel: Any, parameters: tuple[ParameterType, ...]
 ) -> tuple[tuple[Any, ...], Any]:
-    """Finds, for a kernel with signatures, what was compiled for the one that fits."""
+    """Returns the compiled code of the signature that fits, for a kernel with signatures."""
     for types, made in kernel.overloads.items():
         if len(types) == len(parameters) and all(map(compiler.fits, types, parameters)):
             return types, made
@@ -125,10 +125,10 @@ def _made_before(
 def _make(
     where: str, compiler: Compiler, kernel: Any, parameters: tuple[ParameterType, ...]
 ) -> tuple[tuple[Any, ...], Any]:
-    """Compiles a kernel for arguments that cannot be written to.
+    """Compiles a kernel for read-only arguments.
 
-    Where Numba refuses that for another reason than a write, as it does if they go to a device function with a signature,
-    with ones that can.
+    If Numba rejects them for another reason than a write, for example because they are passed to a device function with
+    a signature, the kernel is compiled for writable arguments.
     """
     types = tuple(map(compiler.type_of, parameters))
     try:
@@ -146,11 +146,11 @@ def _make(
 def _attempt(where: str, compiler: Compiler, kernel: Any, types: tuple[Any, ...]) -> Any:
     try:
         return compiler.compile(kernel, types)
-    except ImportError as error:  # Numba's errors for tools that are missing are such
+    except ImportError as error:  # Numba's error for missing tools
         raise ImportError(
             f"{where}: {compiler.package} cannot compile the kernel, {_TOOLS.format(package=compiler.package)}: {error}"
         ) from error
-    except Exception as error:  # Numba raises others than NumbaError, too
+    except Exception as error:  # Numba raises not only NumbaError
         if is_of_a_write(error):
             raise refused_write(where) from error
         kind = "" if "NumbaError" in {cls.__name__ for cls in type(error).__mro__} else f"{type(error).__name__}: "
@@ -161,12 +161,12 @@ def _attempt(where: str, compiler: Compiler, kernel: Any, types: tuple[Any, ...]
 
 
 def array_type(where: str, what: str, compiler: Compiler, aval: Any, *, is_writable: bool) -> ArrayType:
-    """Returns the parameter for an operand. TypeError if Numba has no such dtype."""
+    """Returns the parameter for an operand. Raises TypeError if Numba has no such dtype."""
     return ArrayType(_known(where, what, compiler, np.dtype(aval.dtype)), len(aval.shape), is_writable)
 
 
 def number_type(where: str, what: str, compiler: Compiler, dtype: np.dtype[Any]) -> NumberType:
-    """Returns the parameter for a number. TypeError if Numba has no such dtype."""
+    """Returns the parameter for a number. Raises TypeError if Numba has no such dtype."""
     return NumberType(_known(where, what, compiler, dtype))
 
 
@@ -184,13 +184,13 @@ _PLACES = ("tid", "thread"), ("ctaid", "block")
 
 
 class _Device:
-    """A device that answers what Numba asks of a GPU when it compiles."""
+    """Imitates a GPU for Numba's compiler, which reads its compute capability."""
 
     id = 0
 
     def __init__(self, capability: Capability):
         self.compute_capability = capability
-        self.device = self  # it is its own context
+        self.device = self  # also serves as its context
 
 
 class NumbaCuda(Compiler):
@@ -217,7 +217,7 @@ class NumbaCuda(Compiler):
 
     @contextlib.contextmanager
     def _told(self, capability: Capability) -> Iterator[None]:
-        """Within it, this thread's compilations are for this architecture."""
+        """Makes this thread's compilations use this architecture inside the block."""
         thread = threading.get_ident()
         device = _Device(capability)
         get_device, get_context = self._dispatchers.get_current_device, self._devices.get_context
@@ -248,7 +248,7 @@ class NumbaCuda(Compiler):
         return Code(image, self.abi, numbers, bool(compiled.cooperative), faults, compiled)
 
     def _ptx(self, compiled: Any) -> str:
-        """Returns PTX for all GPUs of this process: for the oldest, not for what only that has (sm_90a), as cubins are."""
+        """Returns PTX for the oldest GPU of this process, without features of that GPU alone (sm_90a), which cubins have."""
         capabilities = self._capabilities() if self.has_device() else [named_capability() or OLDEST_CAPABILITY]
         return str(compiled.inspect_asm(min(capabilities)))
 
@@ -256,7 +256,7 @@ class NumbaCuda(Compiler):
         return {tuple(device.compute_capability) for device in self._cuda.list_devices()}
 
     def _cubin(self, library: Any, capability: Capability | None) -> bytes | None:
-        """Returns None if all GPUs of this process cannot run the same."""
+        """Returns the cubin of a kernel, or None if the GPUs of this process differ in compute capability."""
         if capability is None and len(self._capabilities()) > 1:
             return None
         cubin = library.get_cubin(cc=capability)
@@ -278,7 +278,7 @@ def _numba_cuda_faults(compiled: Any) -> dict[str, str]:
 
 
 def _codes_of_device_functions(library: Any) -> set[int]:
-    """Finds the codes of what the functions may raise that are linked to a kernel. Numba keeps no table of them."""
+    """Returns the error codes of device functions that are linked to a kernel. Numba has no table of them."""
     return {int(code) for module in getattr(library, "llvm_strs", ())[1:] for code in _RAISES.findall(module)}
 
 
@@ -304,12 +304,12 @@ class NumbaCudaMlir(Compiler):
             return kernel.compile(types)
         with self._told(kernel, named_capability() or OLDEST_CAPABILITY):
             compiled = kernel.compile(types)
-            assert compiled.ptx  # made, if it is not, while the architecture is known
+            assert compiled.ptx  # makes the PTX while the architecture is set
             return compiled
 
     @contextlib.contextmanager
     def _told(self, kernel: Any, capability: Capability) -> Iterator[None]:
-        """Within it, compilations are for this architecture. Nobody else asks, in a process without a GPU."""
+        """Makes compilations use this architecture inside the block. Other threads do not need one without a GPU."""
         before, chip = self._tools._cached_cc, kernel.targetoptions.get("chip")
         self._tools._cached_cc = capability
         try:
@@ -333,12 +333,12 @@ class NumbaCudaMlir(Compiler):
 
 
 def _symbol(name: str, cubin: bytes) -> str:
-    """Returns what the kernel is called. Where values are baked in, its compiler says another name than it gives."""
+    """Returns the kernel's symbol in the cubin. With baked values, its compiler reports another name than it emits."""
     kernels = [*(parameter_sizes(cubin) or ())]
     return kernels[0] if len(kernels) == 1 else name
 
 
 def _numba_mlir_faults() -> dict[str, str]:
-    """It keeps the class of what a kernel raises, and no message."""
+    """Returns the fault reports of numba-cuda-mlir, which has the class of a kernel's exception, but no message."""
     codes = importlib.import_module("numba_cuda_mlir.mlir_lowering").KERNEL_ERROR_CODES
     return {"symbol": _FAULT} | {str(code): fault_text(kind, ("raised in the kernel",)) for kind, code in codes.items()}

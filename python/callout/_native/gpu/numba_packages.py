@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba's package for CUDA, whichever of them is there."""
+"""Imports the installed one of Numba's packages for CUDA."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ HOW_TO_GET = "pip install numba-cuda[cu13], or numba-cuda-mlir[cu13]; [cu12] for
 
 
 def _has(package: str) -> bool:
-    """Tells whether a package can be imported; it is not."""
+    """Returns whether a package can be imported, without importing it."""
     try:
         return importlib.util.find_spec(package) is not None
-    except ModuleNotFoundError:  # what it is a part of
+    except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
 @functools.cache
 def import_numba_cuda() -> Any:
-    """Returns `numba.cuda`, whole.
+    """Returns `numba.cuda`, completely imported.
 
-    numba-cuda refers to `np.row_stack`, which NumPy 2.5 has no more, when the first kernel is compiled (numba-cuda issue
-    907: it stays so). What refers to it is imported here, with the name there; nothing of it is left.
+    numba-cuda refers to `np.row_stack`, which NumPy 2.5 has removed, when the first kernel is compiled (numba-cuda
+    issue 907, which will not be fixed). So the module that refers to it is imported here, while the name temporarily
+    exists.
     """
     cuda = importlib.import_module("numba.cuda")
     if not _has("numba.cuda.np") or "row_stack" in vars(np):
@@ -42,10 +43,10 @@ def import_numba_cuda() -> Any:
 
 
 def import_cuda(where: str) -> Any:
-    """Returns the module with `as_cuda_array` and `external_stream`: the one that the program uses, or the one there is.
+    """Returns the module with `as_cuda_array` and `external_stream`: the already imported one, or the installed one.
 
     Raises:
-        ImportError: neither package is there.
+        ImportError: neither package is installed.
     """
     if "numba_cuda_mlir" in sys.modules and "numba.cuda" not in sys.modules:
         return importlib.import_module("numba_cuda_mlir.cuda")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of a kernel as Numba's compilers pass them, each in its own way.
+"""Packs the parameters of a kernel by the calling conventions of Numba's compilers.
 
 An array of n dimensions is several parameters of 8 bytes:
 
   numba-cuda, numba   meminfo (0), parent (0), number of items, bytes of an item, data, n extents, n strides in bytes
   numba-cuda-mlir     data, data, offset (0), n extents, n strides in items: an MLIR memref
 
-A number is a parameter of its own size; a complex one is two of them, but one with numba-cuda-mlir. Neither is documented:
-what is packed here is compared with what the image says of itself.
+A number is a parameter of its own size; a complex number is two parameters, but one with numba-cuda-mlir. The
+conventions are undocumented, so packed parameters are compared with the image's own description.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .kernel import Parameters
 
 @dataclasses.dataclass(frozen=True)
 class Array:
-    """A row-major array: the operand that it is, its shape, and the bytes of an item."""
+    """A row-major array: the operand's index, its shape, and the bytes of an item."""
 
     operand: int
     shape: tuple[int, ...]
@@ -43,7 +43,7 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
 
 
 class NumbaAbi:
-    """Passes arrays and numbers as numba-cuda and numba.cuda do."""
+    """Passes arrays and numbers by the convention of numba-cuda and numba.cuda."""
 
     name = "numba"
 
@@ -60,7 +60,7 @@ class NumbaAbi:
 
 
 class MemrefAbi:
-    """Passes arrays and numbers as numba-cuda-mlir does."""
+    """Passes arrays and numbers by the convention of numba-cuda-mlir."""
 
     name = "memref"
 
@@ -78,7 +78,7 @@ Abi = NumbaAbi | MemrefAbi
 
 
 def pack(parameters: Parameters, abi: Abi, values: Sequence[Array | np.generic]) -> None:
-    """Appends what a kernel takes for these, in its order."""
+    """Appends a kernel's parameters for `values`, in their order."""
     for value in values:
         if isinstance(value, Array):
             abi.add_array(parameters, value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's compiler for CUDA C++ with host code, where there is one."""
+"""Finds nvcc, NVIDIA's compiler for CUDA C++ with host code."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def _candidates() -> Iterator[str]:
 
 
 def find_nvcc(arch: str | None, flags: Sequence[str]) -> Compiler:
-    """Finds the command in `CUDACXX` if set, or else nvcc of the path, a toolkit, NVIDIA's packages or cuda-pathfinder.
+    """Returns the command in `CUDACXX` if set, or else nvcc of the path, a toolkit, NVIDIA's packages or cuda-pathfinder.
 
     Args:
-        arch: such as "sm_90", for its machine code and its PTX, or "compute_90", for PTX; by default that of the oldest
-            GPU here, or, without one, of Turing.
-        flags: the user's, which may say architectures instead.
+        arch: "sm_90" for machine code and PTX, or "compute_90" for PTX; by default the architecture of the oldest GPU
+            here, or of Turing without a GPU.
+        flags: the user's flags, which may name architectures instead.
 
     Raises:
-        CompileError: there is none.
-        ValueError: `arch` is none, or `flags` say another.
+        CompileError: no nvcc was found.
+        ValueError: `arch` is no architecture, or `flags` name another one.
     """
     command = command_in("callout.cuda", "CUDACXX") or [*_candidates()][:1]
     path = shutil.which(command[0]) if command else None
@@ -58,20 +58,20 @@ def find_nvcc(arch: str | None, flags: Sequence[str]) -> Compiler:
 
 
 def _passes(flags: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Returns how the host, and how each architecture sees a source. By itself nvcc shows what one of the latter does."""
-    said = [*flags, *(os.environ.get(variable, "") for variable in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"))]
-    numbers = sorted({number for flag in said for number in re.findall(r"(?:sm|compute)_(\d+)", flag)})
+    """Returns arguments to preprocess for the host and for each architecture; nvcc's default is only one of these."""
+    chosen = [*flags, *(os.environ.get(variable, "") for variable in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"))]
+    numbers = sorted({number for flag in chosen for number in re.findall(r"(?:sm|compute)_(\d+)", flag)})
     host = ("-E", "-Xcompiler=-P,-U__CUDA_ARCH__")
     return (host, *((*host[:1], f"{host[1]},-D__CUDA_ARCH__={number}0") for number in numbers))
 
 
 def _architecture(arch: str | None, flags: Sequence[str]) -> tuple[str, ...]:
-    said = next(filter(_ARCHITECTURE_FLAG.fullmatch, flags), None)
+    chosen = next(filter(_ARCHITECTURE_FLAG.fullmatch, flags), None)
     if arch is not None and not (isinstance(arch, str) and _ARCHITECTURE.fullmatch(arch)):
         raise ValueError(f"callout.cuda: arch must be such as 'sm_90' or 'compute_90', got {arch!r}")
-    if arch is not None and said is not None:
-        raise ValueError(f"callout.cuda: both arch={arch!r} and the flag {said!r} say what to compile for")
-    if said is not None:
+    if arch is not None and chosen is not None:
+        raise ValueError(f"callout.cuda: both arch={arch!r} and the flag {chosen!r} say what to compile for")
+    if chosen is not None:
         return ()
     oldest = min(device_capabilities(), default=None)
     return (f"-arch={arch or (f'sm_{oldest}' if oldest else _OLDEST)}",)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVRTC makes images of CUDA C++, once a machine: they are kept under a digest of what went into them.
+"""Compiles CUDA C++ to images by NVRTC. Images are cached under a digest of their inputs.
 
-The compiler and CUDA's headers are in NVIDIA's packages, in a toolkit, or where cuda-pathfinder finds them.
+The compiler and CUDA's headers come from NVIDIA's packages, from a toolkit, or from cuda-pathfinder.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ... import _ext
 from ..cache import cache_folder, kept, temporary_folder
 from ..compiler import CompileError
 
-# What every GPU since Turing runs, as PTX that its driver compiles.
+# The architecture of PTX that the driver compiles for every GPU since Turing.
 _OLDEST = 75
 _ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)[af]?")
 
 
 @dataclasses.dataclass(frozen=True)
 class Nvrtc:
-    """Calls a library of this machine. `architectures`: compute capabilities, 90 is 9.0."""
+    """A library of NVRTC on this machine. `architectures`: compute capabilities, 90 is 9.0."""
 
     path: str
     version: int
@@ -37,7 +37,7 @@ class Nvrtc:
         return f"NVRTC {self.version // 1000}.{self.version % 1000 // 10}"
 
     def include_dirs(self) -> list[str]:
-        """Returns the folders of CUDA's own headers: beside the library, else of a package of its version, or a toolkit."""
+        """Returns the folders of CUDA's headers: beside the library, else of a package of its version, or of a toolkit."""
         major = self.version // 1000
         beside = Path(self.path).resolve().parent.parent / "include"
         beside_others = packaged(f"cu{major}/include" if major >= 13 else "cuda_runtime/include")
@@ -48,7 +48,7 @@ class Nvrtc:
         own = next(filter(_has_headers, known), None)
         if own is None:
             return []
-        # cooperative_groups.h includes the C++ core libraries, which are another package. Without it, a toolkit's do.
+        # cooperative_groups.h includes the C++ core libraries, which are another package. A toolkit's can replace it.
         apart = [place for place in _core_libraries(own) if place.is_dir()]
         if not apart and not (own / _OF_CORE_LIBRARIES).is_file():
             others = (place for folder in known for place in (*_core_libraries(folder), folder))
@@ -56,10 +56,10 @@ class Nvrtc:
         return [str(found) for found in (own, *apart)]
 
     def architecture(self, wanted: str | None) -> str:
-        """Returns `wanted`; or that of this machine's GPU; or a virtual one that every GPU can run.
+        """Returns `wanted`, or by default the architecture of this machine's GPU, or a virtual one for every GPU.
 
         Raises:
-            ValueError: it is not one that this library compiles for.
+            ValueError: this library does not compile for `wanted`.
         """
         if wanted is not None:
             match = _ARCHITECTURE.fullmatch(wanted) if isinstance(wanted, str) else None
@@ -69,7 +69,7 @@ class Nvrtc:
         else:
             capabilities = device_capabilities()
             number = min(capabilities, default=max(_OLDEST, min(self.architectures)))
-            # Devices that differ, or are unknown to the compiler, get PTX that they can run.
+            # Devices that differ, or that the compiler does not know, get PTX.
             number = max((known for known in self.architectures if known <= number), default=number)
             wanted = f"{'sm' if capabilities == {number} else 'compute'}_{number}"
         if number not in self.architectures:
@@ -82,7 +82,7 @@ _OF_CORE_LIBRARIES = "nv/target"
 
 
 def _core_libraries(folder: Path) -> tuple[Path, ...]:
-    """Returns the places where they may be, beside CUDA's own headers."""
+    """Returns the folders that may contain the C++ core libraries, relative to CUDA's headers."""
     return folder / "cccl", folder.parent.parent / "cuda_cccl" / "include"
 
 
@@ -91,7 +91,7 @@ def _has_headers(folder: Path) -> bool:
 
 
 def device_capabilities() -> set[int]:
-    """Asks for the compute capabilities of the GPUs here: 90 is 9.0."""
+    """Returns the compute capabilities of this machine's GPUs: 90 is 9.0."""
     return {major * 10 + minor for _, _, major, minor, _ in _ext.cuda_driver()[2]}
 
 
@@ -101,7 +101,7 @@ def has_device() -> bool:
 
 
 def _candidates() -> list[str]:
-    """Returns the libraries to try: of packages, of the loader, of toolkits. What is newer than the driver comes last."""
+    """Returns the libraries to try: of packages, the loader and toolkits. Libraries newer than the driver come last."""
     files = [
         *packaged("cu1[0-9]/lib/libnvrtc.so.1[0-9]", "cuda_nvrtc/lib/libnvrtc.so.1[0-9]"),
         Path("libnvrtc.so.13"),
@@ -120,10 +120,10 @@ def _candidates() -> list[str]:
 def find_nvrtc() -> Nvrtc:
     """Returns the library in `CALLOUT_NVRTC` if set, or else the first of NVIDIA's packages, the loader's, a toolkit's.
 
-    Where there is none of these, the one that cuda-pathfinder finds.
+    Without any of these, returns the library that cuda-pathfinder finds.
 
     Raises:
-        CompileError: there is none.
+        CompileError: no NVRTC was found.
     """
     path, version, architectures, reason = _ext.find_nvrtc(_candidates())
     if reason is not None and (elsewhere := by_pathfinder("load_nvidia_dynamic_lib", "nvrtc")) is not None:
@@ -136,7 +136,7 @@ def find_nvrtc() -> Nvrtc:
     return Nvrtc(path, version, tuple(architectures))
 
 
-# NVRTC knows no header of the C++ library. These two are in nearly every source.
+# Replacements of the two standard headers that nearly every source includes, because NVRTC has none.
 _INTEGERS = "".join(
     f"typedef {sign}{base} {prefix}int{bits}_t;\n"
     for bits, base in ((8, "char"), (16, "short"), (32, "int"), (64, "long long"))
@@ -162,10 +162,10 @@ _FILE_OPTION = re.compile(r"(?:-include=|--pre-include=)(.+)")
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-    """Is what a source became. `digest` is of what it was made of."""
+    """A compiled source. `digest`: of its inputs."""
 
     digest: str
-    path: Path  # of the cubin, or of the PTX if there is none
+    path: Path  # of the cubin, or else of the PTX
     arch: str
     cubin: bytes
     ptx: bytes
@@ -181,11 +181,11 @@ def compile_source(
     include_dirs: Sequence[str] = (),
     arch: str | None = None,
 ) -> Compiled:
-    """Returns the image of `kernels`, C++ names, compiled if no process on this machine has.
+    """Returns the image of `kernels`, given by their C++ names, from the cache or compiled.
 
     Raises:
-        CompileError: the compiler refused, or there is none.
-        ValueError: it does not compile for `arch`.
+        CompileError: the compiler rejected the source, or no compiler was found.
+        ValueError: the compiler does not support `arch`.
     """
     if wrong := next(filter(_ARCHITECTURE_OPTION.fullmatch, options), None):
         raise ValueError(f"callout.cuda: arch= says what to compile for, not the option {wrong!r}")
@@ -198,7 +198,7 @@ def compile_source(
     digest = hashlib.sha256(repr((nvrtc.version, command, name, list(kernels), source, _HEADERS)).encode())
     folder = cache_folder("cuda")
     if not _add_includes(digest, source, command, own):
-        # What a macro includes is not known before it is compiled.
+        # An `#include` of a macro is unknown before the compilation, so the image cannot be cached.
         digest.update(os.urandom(16))
         folder = temporary_folder("cuda")
     key = digest.hexdigest()[:32]
@@ -207,12 +207,12 @@ def compile_source(
         error, log, cubin, ptx, symbols = _ext.compile_cuda(
             nvrtc.path, source, f"{name}.cu", command, list(kernels), _HEADERS
         )
-        said = log.decode(errors="replace")
+        messages = log.decode(errors="replace")
         if error is not None:
-            raise CompileError(_refusal(name, architecture, arch, nvrtc, error, said))
+            raise CompileError(_refusal(name, architecture, arch, nvrtc, error, messages))
         _write(folder / f"{key}.cubin", cubin)
         _write(folder / f"{key}.ptx", ptx)
-        described = {"symbols": dict(zip(kernels, symbols, strict=True)), "log": said}
+        described = {"symbols": dict(zip(kernels, symbols, strict=True)), "log": messages}
         unfinished.write_text(json.dumps(described))
 
     described = json.loads(kept(folder, key, ".json", name, build, [".cubin", ".ptx"]).read_text())
@@ -222,7 +222,7 @@ def compile_source(
 
 
 def joined(options: Sequence[str]) -> list[str]:
-    """Joins "-I", "folder" and the like as one option."""
+    """Joins an option and its separate value, such as "-I" and "folder"."""
     found: list[str] = []
     for option in options:
         if found and found[-1] in _APART:
@@ -236,22 +236,22 @@ def _dialect(options: Sequence[str]) -> list[str]:
     return [] if any(option.lstrip("-").startswith("std=") for option in options) else ["--std=c++20"]
 
 
-def _refusal(name: str, architecture: str, arch: str | None, nvrtc: Nvrtc, error: str, said: str) -> str:
+def _refusal(name: str, architecture: str, arch: str | None, nvrtc: Nvrtc, error: str, messages: str) -> str:
     text = f"callout.cuda: {nvrtc} cannot compile {name} for {architecture}: {error}"
     if arch is None and not has_device():
         text += f"\n({architecture}, since this machine has no GPU; arch= says another)"
-    return f"{text}\n{said.rstrip()}"
+    return f"{text}\n{messages.rstrip()}"
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Writes a file so that nobody sees half of it."""
+    """Writes a file atomically."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.write_bytes(content)
     unfinished.replace(path)
 
 
 def _add_includes(digest: hashlib._Hash, source: str, command: Sequence[str], own: Sequence[str]) -> bool:
-    """Adds the files that `source` includes, but for CUDA's. False if it does not say which it includes."""
+    """Adds the files that `source` includes to the digest, except CUDA's. Returns False if an `#include` is a macro."""
     folders = [Path(match[1]) for option in command if (match := _FOLDER_OPTION.fullmatch(option))]
     before = "".join(f'#include "{match[1]}"\n' for option in command if (match := _FILE_OPTION.fullmatch(option)))
     seen: set[Path] = set()
@@ -272,7 +272,7 @@ def _add_includes(digest: hashlib._Hash, source: str, command: Sequence[str], ow
 
 
 def _included(text: str, here: Path, folders: Sequence[Path]) -> Iterator[tuple[str, Path | None]]:
-    """Yields (name, file that it would be): whatever the text includes, under conditions too."""
+    """Yields (name, its file or None) for each `#include` in the text, even under conditions."""
     for quote, name in _INCLUDE.findall(text):
         places = [here, *folders] if quote == '"' else folders
         yield name, next((file for place in places if (file := place / name).is_file()), None)
@@ -293,24 +293,24 @@ def packaged(*patterns: str) -> Iterator[Path]:
 
 
 def by_pathfinder(function: str, name: str) -> str | None:
-    """Asks NVIDIA's cuda-pathfinder, where it is installed: it also knows conda's environments and the system's folders.
+    """Finds a path by NVIDIA's cuda-pathfinder, if installed: it also searches conda's environments and system folders.
 
     Args:
-        function: of `cuda.pathfinder`. `load_nvidia_dynamic_lib` loads what it finds.
-        name: what it looks for, such as "nvrtc".
+        function: the name of a function of `cuda.pathfinder`. `load_nvidia_dynamic_lib` loads the library, too.
+        name: the name to search, such as "nvrtc".
 
     Returns:
-        A path, or None if there is none.
+        A path, or None.
     """
     try:
         found = getattr(importlib.import_module("cuda.pathfinder"), function)(name)
-    except (ImportError, AttributeError, RuntimeError, OSError):  # an older one has fewer functions
+    except (ImportError, AttributeError, RuntimeError, OSError):  # an older cuda-pathfinder has fewer functions
         return None
     path = getattr(found, "abs_path", found)
     return path if isinstance(path, str) else None
 
 
 def toolkits() -> list[Path]:
-    """Returns the folders where a CUDA toolkit may be, what the environment names first."""
+    """Returns the folders where a CUDA toolkit may be, those of the environment first."""
     named = [os.environ[variable] for variable in _TOOLKITS if os.environ.get(variable)]
     return [Path(root) for root in (*named, "/usr/local/cuda")]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks and taps by the way that JAX's own callbacks take, where there is no native path: see docs/fallback.md."""
+"""Runs callbacks and taps by JAX's own callbacks on platforms without a native path: see docs/fallback.md."""

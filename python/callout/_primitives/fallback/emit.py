@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one door: what a lowering rule writes in the place of a custom call of ours."""
+"""Emits JAX's callbacks in the place of Callout's custom calls, for lowering rules."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
 from ... import _ext, _jax_compat
-from . import host_stand_ins, jax_operations, policy, transfers
+from . import host_functions, jax_operations, policy, transfers
 from .jax_operations import Placement
 
-INSPECTED = (_ext.check_prefix, _ext.watch_prefix, _ext.located_nans_prefix)
-"""How the names of callbacks begin that look at a value, and not at where it is."""
+INSPECTED = tuple(kind for kind, fields in _ext.program_kinds().items() if fields)
+"""The beginnings of the names of inspectors, which read values independent of their placement."""
 
 
 def _manual_mesh(ctx: mlir.LoweringRuleContext) -> Any:
-    """Returns the mesh whose devices run what is lowered, each on its own; None if the compiler spreads it over any axis."""
+    """Returns the mesh whose devices each run the lowered code on their own; None if the compiler partitions any axis."""
     axis_context: Any = ctx.module_context.axis_context
     if isinstance(axis_context, mlir.SPMDAxisContext) and axis_context.manual_axes == {*axis_context.mesh.axis_names}:
         return axis_context.mesh
@@ -29,9 +29,10 @@ def _manual_mesh(ctx: mlir.LoweringRuleContext) -> Any:
 
 
 def _is_on_shards(ctx: mlir.LoweringRuleContext, where: str, sharding: str, is_ordered: bool, callback: str) -> bool:
-    """Tells whether each device calls with what it has of a value that the compiler spreads.
+    """Returns whether each device calls with its shard of a value that the compiler partitions.
 
-    What looks at values gets the whole: a shard may have padding. So does what is ordered: XLA ends the process there.
+    Inspectors get the whole value, because a shard may have padding. Ordered calls get the whole value, too, because
+    XLA crashes the process otherwise.
     """
     if sharding != "local" or _manual_mesh(ctx) is not None:
         return False
@@ -49,13 +50,13 @@ def _placement(ctx: mlir.LoweringRuleContext, on_shards: bool, device_index: int
     axis_context: Any = ctx.module_context.axis_context
     if not isinstance(axis_context, (mlir.SPMDAxisContext, mlir.ShardingContext)):
         return None
-    # XLA loses results of another device than the first, JAX's own callbacks' too: all elements are zero.
+    # XLA loses results of a callback on another device than the first, even of JAX's own: all elements are zero.
     index = None if _manual_mesh(ctx) is not None else 0 if has_results else device_index
     return Placement(index, on_shards)
 
 
 def _devices(ctx: mlir.LoweringRuleContext) -> tuple[int, ...] | None:
-    """Returns the FFI ordinals of the devices that run what is lowered, each on its own; None if unknown, or one."""
+    """Returns the FFI ordinals of the devices that each run the lowered code on their own; None for one or unknown ones."""
     mesh = _manual_mesh(ctx)
     if not isinstance(mesh, jax.sharding.Mesh) or mesh.size == 1:
         return None
@@ -74,7 +75,7 @@ def _spec(aval: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 
 def _refuse_while_partitioning(where: str) -> None:
-    """Refuses what ends the process: the call names a host callback by its place, and the program does not get it."""
+    """Rejects calls in `custom_partitioning`'s function for shards, whose host callbacks XLA would not find."""
     if _jax_compat.is_partitioning():
         raise NotImplementedError(
             f"{where}: in the function that custom_partitioning has for each shard, a callback needs callout's native path, "
@@ -97,13 +98,13 @@ def emit(
     sharding: str,
     device_index: int,
 ) -> list[Any]:
-    """Returns the results of the custom call `target`; its token first if it got JAX's, which is `token`.
+    """Emits the custom call `target`, and returns its results, JAX's token first if there is a `token`.
 
     `threaded`: the first of `args` and of the results is a token of `callout.threaded`.
     """
     _refuse_while_partitioning(where)
     sent, received = ([_spec(aval) for aval in avals] for avals in (ctx.avals_in, avals_out))
-    told = host_stand_ins.Told(
+    call = host_functions.FallbackCall(
         *(target, where, platform, dict(attributes), threaded, received),
         ordinals=_devices(ctx),
         is_deferred=_is_over_several(ctx) and len(avals_out) == threaded,
@@ -112,7 +113,7 @@ def emit(
     placement = _placement(ctx, on_shards and not avals_out, device_index, bool(avals_out))
     kinds = [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in avals_out]
     return write(
-        *(ctx.module_context, told, args, sent, kinds),
+        *(ctx.module_context, call, args, sent, kinds),
         token=token,
         has_side_effect=has_side_effect,
         placement=placement,
@@ -121,31 +122,31 @@ def emit(
 
 def write(
     module: Any,
-    told: host_stand_ins.Told,
+    call: host_functions.FallbackCall,
     args: Sequence[Any],
-    specs: host_stand_ins.Specs,
+    specs: host_functions.Specs,
     kinds: Sequence[Any],
     *,
     token: Any,
     has_side_effect: bool,
     placement: Placement | None,
 ) -> list[Any]:
-    """Does the same for what is known of a call. `specs`: of `args`; `kinds`: types of the results; both without `token`."""
-    host_stand_ins.check(told)
-    policy.warn_once(told.platform)
-    sends_only = told.platform == "tpu" and token is None and not told.threaded and told.never_fails
-    if sends_only:  # the device does not wait, and cannot fail
-        told = dataclasses.replace(told, is_deferred=True)
+    """Emits JAX's callback of `call`. `specs`: of `args`; `kinds`: types of the results; both without `token`."""
+    host_functions.check(call)
+    policy.warn_once(call.platform)
+    sends_only = call.platform == "tpu" and token is None and not call.threaded and call.never_fails
+    if sends_only:  # the device does not wait, and the program cannot fail
+        call = dataclasses.replace(call, is_deferred=True)
     operands, sent = list(args), list(specs)
-    if told.ordinals is not None:
+    if call.ordinals is not None:
         operands.append(stablehlo.partition_id())
         sent.append((np.dtype(np.uint32), ()))
     if token is not None:
         operands, kinds = [token, *operands], [mlir.token_type(), *kinds]
-    if told.platform == "tpu":
+    if call.platform == "tpu":
         waits = (token is not None or has_side_effect) and not sends_only
-        return list(transfers.emit(module, told, operands, kinds, sent, placement, waits))
-    function = host_stand_ins.function_for(told)
+        return list(transfers.emit(module, call, operands, kinds, sent, placement, waits))
+    function = host_functions.function_for(call)
     return list(
-        jax_operations.custom_call(module, told.platform, function, operands, kinds, has_side_effect, placement)
+        jax_operations.custom_call(module, call.platform, function, operands, kinds, has_side_effect, placement)
     )

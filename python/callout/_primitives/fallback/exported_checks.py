@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the operands and results of a call in an exported program, as the core does where the call is native.
+"""Checks the operands and results of a call in an exported program, like the core does for native calls.
 
-A program may come from anywhere, and JAX's callbacks end the process where a function returns another number of arrays than
-the program declares. The rules, their order and their texts are those of src/core/ffi: tap_state.cc,
-call_site.cc, handlers.cc.
+A program may come from anywhere, and JAX's callbacks crash the process if a function returns another number of arrays
+than the program declares. The rules, their order and their texts are those of tap_state.cc, call_site.cc and
+handlers.cc in src/core/ffi.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _TOKEN: Spec = (np.dtype(np.uint32), ())
 _SHORT_NAMES = {name: short for short, name in _ext.DTYPE_NAMES.items()}
 
 
-def check_tap(label: str, said: Mapping[str, Any], operands: Sequence[Spec], results: Sequence[Spec]) -> None:
-    """Raises what the core says of a tap with these operands and results. `said`: its attributes, without those absent.
+def check_tap(label: str, attributes: Mapping[str, Any], operands: Sequence[Spec], results: Sequence[Spec]) -> None:
+    """Raises the core's error for a tap whose operands and results do not fit its attributes.
 
     Raises:
-        CallbackError: they are not what its attributes say.
+        CallbackError: operands or results do not fit the attributes.
     """
     returned, threaded, deferred = (
-        list(said.get("returned", ())),
-        bool(said.get("threaded")),
-        bool(said.get("deferred")),
+        list(attributes.get("returned", ())),
+        bool(attributes.get("threaded")),
+        bool(attributes.get("deferred")),
     )
     declared = threaded + deferred + len(returned)
     if results and len(results) != declared:
@@ -50,16 +50,16 @@ def check_tap(label: str, said: Mapping[str, Any], operands: Sequence[Spec], res
     if deferred and not (results and _bytes_of(results[-1]) == 4):
         got = _written(results[-1]) if results else "no result"
         _refuse(f"a deferred call's last result must be s32[], got {got}")
-    _check_value(label, said, operands)
+    _check_value(label, attributes, operands)
 
 
-def _check_value(label: str, said: Mapping[str, Any], operands: Sequence[Spec]) -> None:
-    leaves = str(said.get("leaves", "")).split("\n")
+def _check_value(label: str, attributes: Mapping[str, Any], operands: Sequence[Spec]) -> None:
+    leaves = str(attributes.get("leaves", "")).split("\n")
     most = tables()[TAP]["label"].most_bytes
     if longest := [name for name in leaves if len(name.encode()) > most]:
         _refuse(f"each name of a tap's `leaves` must have at most {most} characters, got {len(longest[0].encode())}")
-    value, step, has_offsets = list(operands), None, bool(said.get("offsets"))
-    if said.get("step"):
+    value, step, has_offsets = list(operands), None, bool(attributes.get("offsets"))
+    if attributes.get("step"):
         place = len(leaves)
         if place >= len(value) or not _has_integers(value[place]):
             got = _written(value[place]) if place < len(value) else "no operand"
@@ -74,7 +74,7 @@ def _check_value(label: str, said: Mapping[str, Any], operands: Sequence[Spec]) 
 
 
 def _check_offsets(label: str, value: Sequence[Spec], offsets: Spec, step: Spec | None) -> None:
-    """They are for the dimensions of the leaves, and of a step that a batch has."""
+    """Checks the offsets: one for each dimension of the leaves, and of a batched step."""
     rank = sum(len(shape) for _, shape in value)
     dtype, shape = offsets
     if dtype == np.int64 and shape in ((rank,), (rank + (0 if step is None else len(step[1])),)):
@@ -83,21 +83,21 @@ def _check_offsets(label: str, value: Sequence[Spec], offsets: Spec, step: Spec 
     _refuse(f"tap '{label}': expected its offsets, s64[{rank}], as the last operand (attribute `offsets`), got {got}")
 
 
-def check_call(said: Mapping[str, Any], operands: Sequence[Spec], results: Sequence[Spec]) -> None:
-    """Raises what the core says of a call with these operands and results.
+def check_call(attributes: Mapping[str, Any], operands: Sequence[Spec], results: Sequence[Spec]) -> None:
+    """Raises the core's error for a call whose operands and results do not fit its attributes.
 
     Raises:
-        CallbackError: it has no token where its attributes say so.
+        CallbackError: the attributes require a token, and there is none.
     """
-    if said.get("threaded"):
+    if attributes.get("threaded"):
         _without_token(operands, results)
 
 
 def check_held(operands: Sequence[Spec], results: Sequence[Spec]) -> None:
-    """Raises what the core says of a `callout.v1.check` with these operands and results.
+    """Raises the core's error for a `callout.v1.check` with wrong operands and results.
 
     Raises:
-        CallbackError: they are not a status, values, and results like those.
+        CallbackError: the operands are not a status and values, or the results are not like these values.
     """
     misfit = ""
     if len(operands) != len(results) + 1 or _bytes_of(operands[0]) != 4:
@@ -120,7 +120,7 @@ def _without_token(operands: Sequence[Spec], results: Sequence[Spec]) -> tuple[S
 
 def _has_integers(spec: Spec) -> bool:
     dtype, shape = spec
-    return dtype.kind in "iu" and 0 not in shape  # those of less than a byte are none of NumPy's
+    return dtype.kind in "iu" and 0 not in shape  # integers of less than a byte are no NumPy dtypes
 
 
 def _bytes_of(spec: Spec) -> int:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operation by which a program for a CPU or a GPU calls a Python function through JAX, as JAX's own rules write it.
+"""Emits the operation by which a program for a CPU or a GPU calls a Python function through JAX, like JAX's rules.
 
-It is a custom call with the function's place among the program's host callbacks.
+The operation is a custom call with the function's index among the program's host callbacks.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ..._targets.operation_attributes import call_attributes, is_token, rank_of
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Says where a call runs: on `device_index` of those that the compiler spreads the program over; on all if None."""
+    """The placement of a call: the `device_index` among the partitioned program's devices; None for all devices."""
 
     device_index: int | None
-    partitioned: bool = False  # with the shard of each, where the platform can
+    partitioned: bool = False  # call with each device's shard, if the platform can
 
 
 def _sharding(kinds: Sequence[Any], placement: Placement) -> dict[str, Any]:
-    """Returns the attribute with the shardings of an op's results."""
+    """Returns the sharding attribute for an op's results."""
     index = placement.device_index
     if not _jax_compat.uses_shardy():
         text = "{manual}" if index is None else f"{{maximal device={index}}}"
@@ -48,7 +48,7 @@ def custom_call(
     has_side_effect: bool,
     placement: Placement | None,
 ) -> Sequence[Any]:
-    """Adds a custom call. `kinds`: the types of the results; a token is the first of operands and results."""
+    """Emits a custom call. `kinds`: the types of the results. The first operand and result is a token."""
     if kinds and is_token(kinds[0]):
         inner = function
 
@@ -72,7 +72,7 @@ def custom_call(
 
 
 def annotate(op: Any, kinds: Sequence[Any], placement: Placement | None) -> None:
-    """Says where the op runs. `kinds`: the types of its results."""
+    """Annotates the op with its placement. `kinds`: the types of its results."""
     if placement is not None:
         for name, attribute in _sharding(kinds, placement).items():
             op.operation.attributes[name] = attribute

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which platforms' programs go by JAX's own callbacks: what `config.fallback` says."""
+"""Decides by `config.fallback` on which platforms programs use JAX's own callbacks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _warned: dict[None, object] = {}
 
 
 def is_used(platform: str) -> bool:
-    """Tells whether a program for this platform goes by JAX's callbacks."""
+    """Returns whether programs for this platform use JAX's callbacks."""
     if platform not in CALLBACK_PLATFORMS:
         return False
     return config.fallback == "always" or (config.fallback == "auto" and platform not in PLATFORMS)
 
 
 def remedy(platforms: Iterable[str], exporting: bool) -> str:
-    """Returns what a refusal of callbacks on these platforms adds."""
+    """Returns the remedy in an error about callbacks on these platforms."""
     if not all(platform in CALLBACK_PLATFORMS for platform in platforms):
         return ""
     if config.fallback == "off":
@@ -32,7 +32,7 @@ def remedy(platforms: Iterable[str], exporting: bool) -> str:
 
 
 def warn_once(platform: str) -> None:
-    """Says what is slower and why, the first time."""
+    """Warns at the first use that JAX's callbacks are slower, and why they are used."""
     warning = object()
     if _warned.setdefault(None, warning) is not warning:
         return

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program for a TPU calls by operations that send operands to the host and receive results from it.
+"""Emits calls on TPUs as operations that send operands to the host and receive results from the host.
 
-Each op has the token of the one before. JAX's own rules need the platform's backend for that, and one platform. These do
-not: where there is no backend, the function is not attached, and the program can be looked at but not run.
+Each op takes the token of the previous one. JAX's own rules need the platform's backend and a single platform; this
+file does not. Without a backend, the function is not attached, and the program can be inspected but not run.
 
-A tap that fails no program is one send and nothing else, so that the device does not wait for the host. One: XLA pairs the
-values of several sends by counting them, and promises no order among the sends of a loop that waits for nothing.
+A tap that never fails the program is a single send, so that the device does not wait for the host. XLA pairs the values
+of several sends by counting them, and guarantees no order among the sends of a loop that does not wait, so a tap must
+not use several sends.
 
-Clients of remote servers pickle the host functions that a program sends to and receives from. Python functions travel by
-value, registered names by name. What belongs to this process, such as a sink, is refused. In the other process, which must
-be able to import callout, records go to the queue there, and failures to its barriers.
+Clients of remote servers pickle the host functions of a program. Python functions are pickled by value, registered
+names by name. Objects that belong to this process, such as sinks, cannot be pickled. In the other process, which must
+be able to import callout, records go to its own queues, and failures to its own barriers.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from ... import _ext, _jax_compat
 from ..._targets.function_targets import restored_target
 from ..._targets.operation_attributes import DEVICE_TO_HOST, HOST_TO_DEVICE, is_token, transfer_attributes
 from ..._targets.target import Transforms, bound_target
-from . import host_stand_ins
-from .host_stand_ins import Specs, Told
+from . import host_functions
+from .host_functions import FallbackCall, Specs
 from .jax_operations import Placement, annotate
 
-_DUMMY = (np.dtype(np.float32), ())  # sent or received where there is nothing else
-_WIDEST = 4  # TPUs have 64 bits as pairs of 32
-_SUB_BYTE = re.compile(r"(u?int|float)[1-7](_|$)")  # whose NumPy arrays have a byte for each element
+_DUMMY = (np.dtype(np.float32), ())  # sent or received if there is no array
+_WIDEST = 4  # bytes of a word; TPUs store 64-bit elements as pairs
+_SUB_BYTE = re.compile(r"(u?int|float)[1-7](_|$)")  # dtypes whose NumPy arrays use a byte for each element
 _ANSWER = (np.zeros(_DUMMY[1], _DUMMY[0]),)
 
 
 class _Transfers:
-    """Sends and receives of one callback, one after the other."""
+    """Emits the sends and receives of one callback in order."""
 
     def __init__(self, module: Any, token: Any, placement: Placement | None):
         self._module = module
@@ -78,7 +79,7 @@ class _Transfers:
 
 
 def _bytes_of_word(specs: Specs) -> int | None:
-    """Finds the bytes of the words that each element of any of these has its place in; None if one does not fit."""
+    """Returns the bytes of a word that can hold any element of these arrays; None if one is too wide."""
     fits = all(
         dtype.itemsize <= _WIDEST and dtype.kind != "c" and not _SUB_BYTE.match(dtype.name) for dtype, _ in specs
     )
@@ -86,7 +87,7 @@ def _bytes_of_word(specs: Specs) -> int | None:
 
 
 def _pack(values: Sequence[Any], specs: Specs, word_bytes: int) -> Any:
-    """Returns the arrays as one of words, an element a word."""
+    """Packs arrays into one array of words, one element in each word."""
     word = ir.IntegerType.get_unsigned(8 * word_bytes)
     parts = []
     for value, (dtype, shape) in zip(values, specs, strict=True):
@@ -105,32 +106,32 @@ def _pack(values: Sequence[Any], specs: Specs, word_bytes: int) -> Any:
     return stablehlo.ConcatenateOp(parts, ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)).result
 
 
-def _is_one_message(told: Told, specs: Specs) -> bool:
+def _is_one_message(call: FallbackCall, specs: Specs) -> bool:
     kept = [spec for spec in specs if 0 not in spec[1]]
-    return len(kept) < 2 or (told.is_tap and not told.threaded and _bytes_of_word(specs) is not None)
+    return len(kept) < 2 or (call.is_tap and not call.threaded and _bytes_of_word(specs) is not None)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Message:
-    """What is sent, and what takes it."""
+    """The values to send, and the host function that receives them."""
 
     operands: Sequence[Any]
     specs: Specs
     function: Any
 
 
-def _message(told: Told, operands: Sequence[Any], specs: Specs, answer: tuple[Any, ...]) -> _Message:
-    """Makes the message of a tap or a call. `answer`: what is received if there are no results."""
+def _message(call: FallbackCall, operands: Sequence[Any], specs: Specs, answer: tuple[Any, ...]) -> _Message:
+    """Makes the message of a tap or a call. `answer`: the value to receive if there are no results."""
     is_plain = len(specs) == 1 and 0 not in specs[0][1]
     word_bytes = _bytes_of_word(specs) if specs else None
-    if told.is_tap and not told.threaded and word_bytes is not None and not is_plain:
+    if call.is_tap and not call.threaded and word_bytes is not None and not is_plain:
         packed = _pack(operands, specs, word_bytes)
         count = max(1, sum(int(np.prod(shape)) for _, shape in specs))
-        taken = host_stand_ins.tap(dataclasses.replace(told, packed=(word_bytes, list(specs)), answer=answer))
+        taken = host_functions.tap(dataclasses.replace(call, packed=(word_bytes, list(specs)), answer=answer))
         return _Message([packed], [(np.dtype(f"u{word_bytes}"), (count,))], taken)
     kept = [i for i, (_, shape) in enumerate(specs) if 0 not in shape]
-    function = host_stand_ins.function_for(dataclasses.replace(told, answer=answer) if told.is_tap else told)
-    if len(kept) < max(1, len(specs)) or (not told.is_tap and (answer or any(0 in shape for _, shape in told.results))):
+    function = host_functions.function_for(dataclasses.replace(call, answer=answer) if call.is_tap else call)
+    if len(kept) < max(1, len(specs)) or (not call.is_tap and (answer or any(0 in shape for _, shape in call.results))):
         function = Between(function, list(specs), answer)
     if not kept:
         return _Message([mlir.ir_constant(np.zeros(_DUMMY[1], _DUMMY[0]))], [_DUMMY], function)
@@ -138,7 +139,7 @@ def _message(told: Told, operands: Sequence[Any], specs: Specs, answer: tuple[An
 
 
 class Between:
-    """A call of whose operands and results the empty ones do not travel."""
+    """Wraps a host function, and adds or removes the empty operands and results, which are not transferred."""
 
     def __init__(self, function: Callable[..., Sequence[Any]], specs: Specs, answer: tuple[Any, ...]):
         self.function = function
@@ -153,47 +154,47 @@ class Between:
 
 def emit(
     module: Any,
-    told: Told,
+    call: FallbackCall,
     operands: Sequence[Any],
     kinds: Sequence[Any],
     specs: Specs,
     placement: Placement | None,
     waits: bool,
 ) -> Sequence[Any]:
-    """Returns the results of a call. `waits`: for the host, if there are none.
+    """Emits a call and returns its results. `waits`: whether the device waits for the host if there are no results.
 
     `specs`: dtype and shape of each operand without the token, which is the first of the operands and of `kinds`, the types
     of the results.
     """
     ordered = bool(kinds) and is_token(kinds[0])
     token, operands, kinds = (operands[0], operands[1:], kinds[1:]) if ordered else (None, operands, kinds)
-    received = [spec for spec in told.results if 0 not in spec[1]]
-    # Several sends of a loop that waits for nothing may be paired wrongly.
-    waits = (waits or not _is_one_message(told, specs)) and not received
-    told = dataclasses.replace(told, owner=bound_target(told.name))
-    message = _message(told, operands, specs, _ANSWER if waits else ())
+    received = [spec for spec in call.results if 0 not in spec[1]]
+    # XLA may pair several sends of a loop that does not wait wrongly, so that the device must wait.
+    waits = (waits or not _is_one_message(call, specs)) and not received
+    call = dataclasses.replace(call, owner=bound_target(call.name))
+    message = _message(call, operands, specs, _ANSWER if waits else ())
     transfers = _Transfers(module, token, placement)
     for operand in message.operands:
         transfers.send(operand)
     results = [
         mlir.ir_constant(np.zeros(shape, dtype)) if 0 in shape else transfers.receive(kind)
-        for kind, (dtype, shape) in zip(kinds, told.results, strict=True)
+        for kind, (dtype, shape) in zip(kinds, call.results, strict=True)
     ]
     if waits:
         transfers.receive(ir.RankedTensorType.get((), ir.F32Type.get()))
     _jax_compat.attach_transfers(
-        *(module, told.platform, message.function),
+        *(module, call.platform, message.function),
         *(message.specs, [_DUMMY] if waits else received),
         *(transfers.sent, transfers.received),
     )
     return [transfers.token, *results] if ordered else results
 
 
-def _pickled(told: Told) -> bytes | None:
-    """Returns the callback, unless its name says what it is in every process. PicklingError if it belongs to this one."""
-    if told.owner is None:
+def _pickled(call: FallbackCall) -> bytes | None:
+    """Returns the pickled callback, or None for a name of any process. Raises PicklingError if it belongs here."""
+    if call.owner is None:
         return None
-    target, transforms = told.owner
+    target, transforms = call.owner
     refusal = (
         f"callout: '{target.label}' cannot be sent to the process that runs the program{{}}. Bind it there by "
         "callout.register(name, fn), and pass the name"
@@ -206,23 +207,23 @@ def _pickled(told: Told) -> bytes | None:
         raise pickle.PicklingError(refusal.format(f": {type(error).__name__}: {error}")) from error
 
 
-def _reduced(told: Told) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    if told.platform != "tpu":  # a compiled program that is serialised: JAX loads it without its callbacks
+def _reduced(call: FallbackCall) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    if call.platform != "tpu":  # JAX loads a serialised compiled program without its callbacks
         raise pickle.PicklingError(
-            f"callout: '{told.label}' goes by JAX's own callbacks (config.fallback), which belong to this process, and so "
+            f"callout: '{call.label}' goes by JAX's own callbacks (config.fallback), which belong to this process, and so "
             "does a compiled program that calls it. Programs of callout.export carry names"
         )
-    here = dataclasses.replace(told, first=told.first_ordinal(), owner=None)
-    return _restore, ({field.name: getattr(here, field.name) for field in dataclasses.fields(here)}, _pickled(told))
+    here = dataclasses.replace(call, first=call.first_ordinal(), owner=None)
+    return _restore, ({field.name: getattr(here, field.name) for field in dataclasses.fields(here)}, _pickled(call))
 
 
 def _restore(fields: dict[str, Any], pickled: bytes | None) -> Any:
-    told = Told(**fields)
+    call = FallbackCall(**fields)
     callback: _ext.Callback | None = None
     if pickled is not None:
         kind, source, structure, transforms = pickle.loads(pickled)
         callback = _callback(kind, source, structure, transforms)
-    return host_stand_ins.function_for(told, callback)
+    return host_functions.function_for(call, callback)
 
 
 def _callback(kind: str, source: Any, structure: Any, transforms: Transforms) -> _ext.Callback:
@@ -230,18 +231,18 @@ def _callback(kind: str, source: Any, structure: Any, transforms: Transforms) ->
 
 
 def _reduced_tap(tap: _ext.HostTap) -> Any:
-    told: Any = tap.told
-    return _reduced(told)
+    call: Any = tap.call
+    return _reduced(call)
 
 
-def _reduced_call(call: host_stand_ins.Call) -> Any:
-    return _reduced(call.told)
+def _reduced_call(call: host_functions.Call) -> Any:
+    return _reduced(call.call)
 
 
 def _register_pickling() -> None:
-    """Tells pickle of the functions."""
+    """Registers the reducers of host functions with pickle."""
     copyreg.pickle(_ext.HostTap, _reduced_tap)
-    copyreg.pickle(host_stand_ins.Call, _reduced_call)
+    copyreg.pickle(host_functions.Call, _reduced_call)
 
 
 _register_pickling()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Foreign targets in a jit over several devices are spread by XLA's partitioner, or by a rule of the user's.
+"""Partitions calls of foreign targets in a jit over several devices, by XLA's partitioner or by the user's rule.
 
-A call carries what the partitioner needs to know, which takes it out: a handler refuses attributes that it did not ask for.
-A rule says how the shards of results follow from those of arguments; the call is then one on each device's shards.
+A call carries attributes for the partitioner, which removes them, because a handler rejects unknown attributes. A rule
+defines how the shards of results follow from the shards of arguments; each device then calls with its shards.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _warned: set[str] = set()
 
 
 def name_for(target: str) -> str:
-    """Returns what the target is called until the partitioner has seen the call."""
+    """Returns the target's temporary name, until the partitioner has replaced the call."""
     name = f"callout.spread.{target}"
     if name not in _known and _jax_compat.has_partitioner():
         _known.add(name)
@@ -39,7 +39,7 @@ def name_for(target: str) -> str:
 
 
 def attributes(target: str, num_devices: int, sharding: str | None, has_side_effect: bool) -> dict[str, Any]:
-    """Returns what goes into the call; nothing where the compiler does not spread the program, or nothing was asked for."""
+    """Returns the partitioner's attributes for a call; none if the compiler does not partition it or no mode is set."""
     if num_devices < 2 or sharding is None:
         return {}
     where = f"callout.ffi.ffi_call '{target}'"
@@ -54,14 +54,14 @@ def attributes(target: str, num_devices: int, sharding: str | None, has_side_eff
 
 
 def set_rule(results: Sequence[Any], operands: Sequence[Any], avals: Sequence[Any], sharding: str | None) -> None:
-    """Tells XLA how shardings propagate through the call."""
+    """Sets the rule by which XLA propagates shardings through the call."""
     if sharding == "local" and results:
         rule = results_like_operands(operands, avals)
         results[0].owner.attributes["sdy.sharding_rule"] = ir.Attribute.parse(rule)
 
 
 def _clean(config: Any) -> tuple[Any, dict[str, Any]]:
-    """Returns the attributes without ours, and ours."""
+    """Returns the attributes of the handler, and those of the partitioner."""
     ours = {
         name.removeprefix(_PREFIX): value
         for name, value in partitioned_calls.entries(config).items()
@@ -116,7 +116,7 @@ def _dims(side: str) -> Dims:
 
 
 def parse_rule(where: str, rule: str, args: Sequence[Any], results: Sequence[Any]) -> tuple[Dims, Dims]:
-    """Reads a rule. ValueError for one that does not fit the arrays."""
+    """Parses a rule. Raises ValueError if it does not fit the arrays."""
     sides = list(map(_dims, rule.split("->")))
     ranks = [[len(array.shape) for array in arrays] for arrays in (args, results)]
     if [[len(dims) for dims in side] for side in sides] != ranks:
@@ -137,7 +137,7 @@ def parse_rule(where: str, rule: str, args: Sequence[Any], results: Sequence[Any
 
 
 def _spread_dims(mesh: Any, dims: Dims, arrays: Sequence[Any]) -> dict[str, Any]:
-    """Returns the mesh axes of each dimension that is spread, and evenly."""
+    """Returns the mesh axes of each dimension that is sharded evenly."""
     found: dict[str, Any] = {}
     for names, array in zip(dims, arrays, strict=True):
         for name, axes, extent in zip(names, array.sharding.spec, array.shape, strict=False):
@@ -159,17 +159,17 @@ def call_on_shards(
     args: Sequence[Any],
     results: tuple[Any, ...],
 ) -> list[Any]:
-    """Calls `bind(args, results)` with what each device has of both.
+    """Calls `bind(args, results)` on each device, with its shards.
 
     Args:
-        where: what errors begin with.
+        where: the begin of errors.
         bind: calls the function with arrays, for results of these shapes and dtypes.
-        rule: its text.
-        dims: what it says. Dimensions of one name are spread alike, as the results' are; others are collected.
-        args: the arrays.
+        rule: the text of the rule.
+        dims: the parsed rule. Dimensions of one name are sharded like those of the results; others are gathered.
+        args: the whole arrays.
         results: shapes and dtypes of the whole results.
     """
-    from jax.experimental.custom_partitioning import custom_partitioning  # some milliseconds
+    from jax.experimental.custom_partitioning import custom_partitioning  # the import takes some milliseconds
 
     of_args, of_results = dims
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that take the place of a custom call in a program over several devices, as StableHLO.
+"""Builds the functions that replace a custom call in a program over several devices, as StableHLO.
 
-Each returns the function and the shardings of operands and of results. partitioner.py says which is for what.
+Each builder returns the function and the shardings of operands and results. partitioner.py chooses the builder.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _GATHERED_CALL, _GATHERED_TAP = "callout.v1.gathered_call", "callout.v1.gathered
 _LARGE_BYTES = 64_000_000
 _NARROW = ("i1", "i2", "i4", "ui2", "ui4")
 _LESS_THAN_A_BYTE = (*_NARROW, "f4E2M1FN")
-_WIDENED = 16384  # elements that are summed in 32 bits
+_WIDENED = 16384  # at most so many elements are summed in 32 bits
 _warned: set[str] = set()
 
 Partitioned = tuple[bytes, list[Any], list[Any]]
 
 
 def entries(config: Any) -> dict[str, str | int]:
-    """Returns the strings and integers among the attributes of a call, not those inside of others."""
+    """Returns the strings and integers among the attributes of a call, without nested ones."""
     found: dict[str, str | int] = {}
     for entry in config:
         if isinstance(entry.attr, ir.StringAttr):
@@ -45,12 +45,12 @@ def entries(config: Any) -> dict[str, str | int]:
 
 
 def without(config: Any, is_left_out: Callable[[str], bool]) -> Any:
-    """Returns the attributes of a call but for some, told by their names."""
+    """Returns the attributes of a call without those for whose names `is_left_out` is true."""
     return ir.DictAttr.get({entry.name: entry.attr for entry in config if not is_left_out(entry.name)})
 
 
 def returning_itself(call: Call) -> Call:
-    """Returns the call without results that are operands (`tapped_values`): the program reads there what each device has."""
+    """Returns the call without results that are operands (`tapped_values`); each device uses its own operand instead."""
     if "returned" not in call.config:
         return call
     places: Any = ir.DenseIntElementsAttr(call.config["returned"])
@@ -66,7 +66,7 @@ def returning_itself(call: Call) -> Call:
 
 
 def _config(call: Call, more: Mapping[str, Any], target: str = "") -> dict[str, Any]:
-    """Returns the call's attributes, and more of them that `target` has, by default its own."""
+    """Returns the call's attributes and `more` of them, for `target`, by default the call's own."""
     added = target_attributes.numbers(target or call.target, more)
     return {
         **{entry.name: entry.attr for entry in call.config},
@@ -75,12 +75,12 @@ def _config(call: Call, more: Mapping[str, Any], target: str = "") -> dict[str, 
 
 
 def _tiles(shapes: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
-    """Returns the types of what one device has of each."""
+    """Returns the types of one device's shards."""
     return [stablehlo.type_of(tile(shape, sharding)) for shape, sharding in zip(shapes, shardings, strict=True)]
 
 
 def as_it_is(call: Call) -> bytes:
-    """Makes the same call, of what a device has."""
+    """Builds the unchanged call, with each device's shards."""
     results = _tiles(call.result_shapes, call.result_shardings)
     return stablehlo.module_text(
         _tiles(call.arg_shapes, call.arg_shardings),
@@ -88,11 +88,22 @@ def as_it_is(call: Call) -> bytes:
     )
 
 
-def in_meeting(call: Call) -> Partitioned | None:
-    """All devices come together with their shards, and the last one calls.
+def on_each(call: Call) -> Partitioned:
+    """Builds a call by every device, with whole operands."""
+    shardings, spread = ([replicated()] * len(shapes) for shapes in (call.arg_shapes, call.result_shapes))
+    results = _tiles(call.result_shapes, spread)
+    text = stablehlo.module_text(
+        _tiles(call.arg_shapes, shardings),
+        lambda args: stablehlo.custom_call(call.target, _config(call, {}), args, results),
+    )
+    return text, shardings, spread
 
-    None where they cannot: they are not all in this process, or nobody says how many there are. What is spread over them
-    in parts of a byte, XLA collects.
+
+def in_meeting(call: Call) -> Partitioned | None:
+    """Builds a rendezvous: all devices pass their shards, and the last one calls.
+
+    Returns None if the devices are not all in this process, or their number is unknown. XLA gathers operands whose
+    elements have less than a byte.
     """
     shardings = [
         replicated()
@@ -101,16 +112,16 @@ def in_meeting(call: Call) -> Partitioned | None:
         for shape, sharding in zip(call.arg_shapes, call.arg_shardings, strict=True)
     ]
     counts = {sharding.num_devices() for sharding in shardings if sharding.is_tiled()}
-    said = int(call.said("num_devices") or 0)
-    devices = max(counts, default=said)
-    if len(counts | ({said} if said > 1 else set())) != 1 or devices < 2 or jax.process_count() > 1:
+    attribute = int(call.attribute("num_devices") or 0)
+    devices = max(counts, default=attribute)
+    if len(counts | ({attribute} if attribute > 1 else set())) != 1 or devices < 2 or jax.process_count() > 1:
         return None
     _warn_if_large(call)
-    skipped = 1 if call.said("threaded") else 0
+    skipped = 1 if call.attribute("threaded") else 0
     begins = offsets(call.arg_shapes[skipped:], shardings[skipped:])
     target = _GATHERED_TAP if call.target.endswith(".tap") else _GATHERED_CALL
     shards = {"shards": begins} if begins.any() else {}
-    config = _config(call, {"devices": devices, "caller": call.said("device_index") or 0, **shards}, target)
+    config = _config(call, {"devices": devices, "caller": call.attribute("device_index") or 0, **shards}, target)
     spread = [replicated()] * len(call.result_shapes)
     results = _tiles(call.result_shapes, spread)
     text = stablehlo.module_text(
@@ -123,7 +134,7 @@ def in_meeting(call: Call) -> Partitioned | None:
 
 
 def on_shards(call: Call) -> Partitioned:
-    """Every device calls with its shards."""
+    """Builds a call by every device, with its shards."""
     shardings = [even(shape, sharding) for shape, sharding in zip(call.arg_shapes, call.arg_shardings, strict=True)]
     if call.result_shapes:
         shardings = alike(call.arg_shapes, shardings)
@@ -135,7 +146,7 @@ def on_shards(call: Call) -> Partitioned:
 
     def write(args: Sequence[Any]) -> Sequence[Any]:
         operands = [*args, _row(begins)] if says_where else args
-        if not (call.said("can_fail") and not call.result_shapes):
+        if not (call.attribute("can_fail") and not call.result_shapes):
             return call.and_returned(stablehlo.custom_call(call.target, _config(call, more), operands, results), args)
         (status,) = stablehlo.custom_call(call.target, _config(call, {**more, "deferred": True}), operands, [_status()])
         stablehlo.custom_call("callout.v1.check", _config(call, {}), [stablehlo.all_reduce(status, "maximum")], [])
@@ -147,14 +158,14 @@ def on_shards(call: Call) -> Partitioned:
 
 
 def on_one(call: Call, *, deferred: bool) -> Partitioned:
-    """One device calls with the whole values. `deferred`: a failure travels with the results."""
+    """Builds a call by one device, with whole values. `deferred`: a failure is returned with the results."""
     _warn_if_large(call)
     kinds = [stablehlo.type_of(shape) for shape in call.result_shapes]
     all_kinds = [*kinds, _status()] if deferred else kinds
     more = {"deferred": True} if deferred else {}
 
     def write(args: Sequence[Any]) -> Sequence[Any]:
-        chosen = stablehlo.full(stablehlo.array_type([], "ui32"), str(call.said("device_index") or 0))
+        chosen = stablehlo.full(stablehlo.array_type([], "ui32"), str(call.attribute("device_index") or 0))
         is_chosen = ops.compare(ops.partition_id(), chosen, ops.ComparisonDirectionAttr.get("EQ"))
         tokens = iter([arg for arg in args if not stablehlo.element_of(arg.type)])
         outs = stablehlo.choose(
@@ -178,7 +189,7 @@ def _status() -> Any:
 
 
 def _row(table: np.ndarray) -> Any:
-    """Reads the row of this device."""
+    """Emits a read of this device's row of `table`."""
     devices, width = table.shape
     whole = stablehlo.full(stablehlo.array_type([devices, width], "i64"), str(table.tolist()))
     zero = stablehlo.full(stablehlo.array_type([], "ui32"), "0")
@@ -187,7 +198,7 @@ def _row(table: np.ndarray) -> Any:
 
 
 def _checked(call: Call, outs: Sequence[Any]) -> list[Any]:
-    """Gives the results on every device, or the failure."""
+    """Emits the distribution of the results, or of the failure, to every device."""
     *results, status = outs
     data = [_sum_of_bits(value) for value in results if stablehlo.element_of(value.type)]
     operands = [_sum_of_bits(status), *data]
@@ -202,7 +213,7 @@ def _warn_if_large(call: Call) -> None:
         for shape, sharding in zip(call.arg_shapes, call.arg_shardings, strict=True)
         if shape.is_array() and sharding is not None and not sharding.is_replicated()
     )
-    name = str(call.said("label") or call.said("callback"))
+    name = str(call.attribute("label") or call.attribute("callback"))
     if size > _LARGE_BYTES and name not in _warned:
         _warned.add(name)
         logger.warning(
@@ -214,9 +225,10 @@ def _warn_if_large(call: Call) -> None:
 
 
 def _sum_of_bits(value: Any) -> Any:
-    """Sums a value with the zeros of other devices, as bits, because adding zero changes a negative zero.
+    """Emits the sum of a value and the zeros of other devices, as bits, because adding zero changes a negative zero.
 
-    In 32 bits where it can be: XLA makes one sum of those of a type, and in each the devices' threads meet.
+    Small values are summed in 32 bits: XLA combines sums of one type, and each sum costs a rendezvous of the devices'
+    threads.
     """
     kind, element = value.type, stablehlo.element_of(value.type)
 

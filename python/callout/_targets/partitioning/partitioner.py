@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What XLA's SPMD partitioner does with our custom calls in a jit over several devices.
+"""Tells XLA's SPMD partitioner how to partition Callout's custom calls in a jit over several devices.
 
-XLA asks once a call, when shardings are known, and gets the call's per-device program as StableHLO text:
+XLA calls this once for each custom call, when shardings are known, and gets the call's per-device program as StableHLO
+text:
 
-* inside shard_map (manual sharding): the same call; every device calls with its shard.
-* "gather" on CPUs of one process: the devices come together in the call (see src/core/ffi/gathering.h).
+* inside shard_map (manual sharding): the unchanged call; every device calls with its shard.
+* "gather" on CPUs of one process: a rendezvous of the devices in the call (see src/core/ffi/gathering.h).
 * "gather" elsewhere: the operands are collected everywhere, one device runs the call, and its results are summed with the
   zeros of the others. A failure travels with the results (see src/core/callbacks/failures.h) and is raised on every
   device at once.
-* "local": every device calls with its shard, and with where in the whole value that begins.
+* "local": every device calls with its shard, and with the shard's offset in the whole value.
+* A read of a host object: every device reads, and src/core/handles/agreement.h makes all read one value.
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ from ..._base.native_platforms import PLATFORMS
 from .. import target_attributes
 from .shards import Call, call_of, known
 
-TARGETS = ("callout.v1.buffer", "callout.v1.buffer_capturable", "callout.v1.call", "callout.v1.tap")
+READ = "callout.v1.read"
+TARGETS = ("callout.v1.buffer", "callout.v1.buffer_capturable", "callout.v1.call", READ, "callout.v1.tap")
 
 
 def register() -> None:
-    """Gives XLA the partitioners, if JAX took our targets.
+    """Registers the partitioners with XLA, if JAX accepted Callout's targets.
 
-    Without the private entry point, `attributes` refuses jits over several devices.
+    Without the private entry point, `attributes` raises an error in jits over several devices.
     """
     for target in TARGETS if PLATFORMS else ():
         _jax_compat.register_partitioner(
@@ -36,15 +39,15 @@ def register() -> None:
 
 
 def check_device_index(where: str, num_devices: int, device_index: int) -> None:
-    """Raises ValueError for a place that the program does not have."""
+    """Raises ValueError for an index beyond the program's devices."""
     if num_devices > 0 and not 0 <= device_index < num_devices:
         raise ValueError(f"{where}: device_index={device_index} is not one of the program's {num_devices} device(s)")
 
 
 def attributes(where: str, num_devices: int, sharding: str, device_index: int, exporting: bool) -> dict[str, Any]:
-    """Returns the attributes that tell the partitioner what to do; none where the compiler does not spread the program.
+    """Returns the attributes for the partitioner; none if the compiler does not partition the program.
 
-    What is exported for one device can be called in a program for several.
+    An exported program for one device gets them, because a program for several devices may call it.
     """
     check_device_index(where, num_devices, device_index)
     if num_devices < (1 if exporting else 2):
@@ -60,12 +63,14 @@ def attributes(where: str, num_devices: int, sharding: str, device_index: int, e
 def _spread(call: Call, meeting: bool) -> tuple[bytes, list[Any], list[Any]]:
     from . import partitioned_calls
 
+    if call.target == READ:
+        return partitioned_calls.on_each(call)
     call = partitioned_calls.returning_itself(call)
-    if call.said("sharding") == "local":
+    if call.attribute("sharding") == "local":
         return partitioned_calls.on_shards(call)
     gathered = partitioned_calls.in_meeting(call) if meeting else None
-    # A tap fails only where it was told to.
-    may_fail = not call.target.endswith(".tap") or target_attributes.may_fail_when_full(call.said("on_full"))
+    # A tap fails the program only with a policy that allows it.
+    may_fail = not call.target.endswith(".tap") or target_attributes.may_fail_when_full(call.attribute("on_full"))
     return gathered or partitioned_calls.on_one(call, deferred=may_fail)
 
 
@@ -79,7 +84,7 @@ def _partitioner(target: str, *, meeting: bool) -> Callable[..., tuple[bytes, Se
             parsed = stablehlo.dictionary(config)
             of_ours = partitioned_calls.entries(parsed)
             call = call_of(target, parsed, of_ours, arg_shapes, arg_shardings, result_shape, result_sharding)
-            if not call.said("sharding") or call.is_manual():
+            if not call.attribute("sharding") or call.is_manual():
                 return partitioned_calls.as_it_is(call), list(map(known, arg_shardings)), result_sharding
             return answer(_spread(call, meeting), result_shape, result_sharding)
 
@@ -87,6 +92,6 @@ def _partitioner(target: str, *, meeting: bool) -> Callable[..., tuple[bytes, Se
 
 
 def answer(found: tuple[bytes, list[Any], list[Any]], result_shape: Any, sharding: Any) -> tuple[bytes, list[Any], Any]:
-    """Returns what XLA gets: the function, the shardings of its operands, and that of its results."""
+    """Returns XLA's answer: the function, the shardings of its operands, and the sharding of its results."""
     body, shardings, spread = found
     return body, shardings, _jax_compat.tuple_sharding(result_shape, spread) if spread else sharding

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the shards of results follow from those of operands, for XLA's propagation of shardings (Shardy).
+"""Writes rules by which XLA (Shardy) propagates shardings between operands and results of a call.
 
-The text form of the attribute `sdy.sharding_rule`: each dimension is a factor, and equal factors are spread equally.
+A rule is the text of the attribute `sdy.sharding_rule`: each dimension is a factor, and equal factors are sharded
+equally.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ def _name(factor: int) -> str:
 
 
 def results_like_operands(operands: Sequence[Any], results: Sequence[Any]) -> str:
-    """Returns the rule by which operands and results of one shape are spread alike."""
+    """Returns the rule by which operands and results of one shape are sharded alike."""
     extents: list[int] = []
 
     def factors(shape: Sequence[int]) -> list[int]:

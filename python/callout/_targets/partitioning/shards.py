@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What XLA says of a custom call in a program over several devices, and which shardings its operands and results get."""
+"""Describes XLA's custom calls in a program over several devices, and computes shardings of operands and results."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .. import target_attributes
 
 @dataclasses.dataclass
 class Call:
-    """A custom call as XLA shows it: global shapes, and the shardings that it has settled on."""
+    """A custom call with global shapes, and the shardings that XLA has chosen."""
 
     target: str
-    config: Any  # its attributes, a dictionary of MLIR's
+    config: Any  # the attributes, as an MLIR dictionary
     entries: Mapping[str, str | int]
     arg_shapes: Sequence[Any]
     arg_shardings: Sequence[Any]
@@ -27,19 +27,19 @@ class Call:
     returned: Sequence[int] = ()  # operands that are results, too, behind those in `result_shapes`
 
     def and_returned(self, results: Sequence[Any], of_operands: Sequence[Any]) -> list[Any]:
-        """Returns what belongs to the results, and then to those operands; tokens come first among both."""
+        """Returns the items of `results`, followed by those of the returned operands; tokens come first in both."""
         return [*results, *(of_operands[len(self.result_shapes) + place] for place in self.returned)]
 
-    def said(self, name: str) -> str | int | None:
-        """Returns an attribute, or its default; None where the target does not have it."""
+    def attribute(self, name: str) -> str | int | None:
+        """Returns an attribute, or its default; None if the target does not have it."""
         return target_attributes.read(self.target, self.entries, name)
 
     def is_manual(self) -> bool:
-        """Tells whether the call is inside shard_map, where an exported program may be called.
+        """Returns whether the call is inside shard_map, where an exported program may be called.
 
-        A token does not tell: after a manual region it is still called manual.
+        A token's sharding is ignored, because it stays manual behind a manual region.
         """
-        skipped = 1 if self.said("threaded") else 0  # a token that is an array
+        skipped = 1 if self.attribute("threaded") else 0  # a token that is an array
         values = [
             *list(zip(self.arg_shapes, self.arg_shardings, strict=True))[skipped:],
             *list(zip(self.result_shapes, self.result_shardings, strict=True))[skipped:],
@@ -56,7 +56,7 @@ def call_of(
     result_shape: Any,
     sharding: Any,
 ) -> Call:
-    """Makes the call that XLA asks about. `of_ours`: what the partitioner may read of its attributes."""
+    """Makes the description of a call. `of_ours`: the attributes that the partitioner may read."""
     results = list(result_shape.tuple_shapes()) if result_shape.is_tuple() else [result_shape]
     elements = list(sharding.tuple_elements() or []) if result_shape.is_tuple() else [sharding]
     if len(elements) != len(results):
@@ -74,17 +74,17 @@ def _is_manual(sharding: Any) -> bool:
 
 
 def known(sharding: Any) -> Any:
-    """Returns the sharding, or replication where there is none."""
+    """Returns the sharding, or replication if there is none."""
     return replicated() if sharding is None else sharding
 
 
 def tile(shape: Any, sharding: Any) -> Any:
-    """Returns the shape of what one device has."""
+    """Returns the shape of one device's shard."""
     return sharding.tile(shape) if shape.is_array() and sharding is not None else shape
 
 
 def even(shape: Any, sharding: Any) -> Any:
-    """Returns the sharding, or replication where it does not divide the value: a shard with padding is nobody's value."""
+    """Returns the sharding, or replication if it is uneven, because shards with padding are no part of the value."""
     if sharding is None or not shape.is_array() or not sharding.is_tiled():
         return replicated()
     tiles = sharding.tile_assignment_dimensions()
@@ -93,7 +93,7 @@ def even(shape: Any, sharding: Any) -> Any:
 
 
 def offsets(shapes: Sequence[Any], shardings: Sequence[Any]) -> np.ndarray:
-    """Tells where each device's shards begin: [device, dimension of an operand]."""
+    """Returns the offsets of each device's shards: [device, dimension of an operand]."""
     num_devices = max([1, *(sharding.num_devices() for sharding in shardings if sharding.is_tiled())])
     columns = [np.zeros((num_devices, 0), np.int64)]
     for shape, sharding in zip(shapes, shardings, strict=True):
@@ -110,7 +110,7 @@ def offsets(shapes: Sequence[Any], shardings: Sequence[Any]) -> np.ndarray:
 
 
 def alike(shapes: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
-    """Spreads operands of one shape alike: as the first of them that is spread."""
+    """Returns shardings in which operands of one shape are sharded like the first sharded one of them."""
     chosen: dict[tuple[int, ...], Any] = {}
     for shape, sharding in zip(shapes, shardings, strict=True):
         if shape.is_array() and sharding.is_tiled():
@@ -122,7 +122,7 @@ def alike(shapes: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
 
 
 def like_operands(call: Call, shardings: Sequence[Any]) -> list[Any]:
-    """Gives each result the sharding of an operand of the same shape, or a replicated one if no operand is spread."""
+    """Returns shardings of results: each has the sharding of an operand of its shape, or else is replicated."""
     by_shape = {
         tuple(shape.dimensions()): sharding
         for shape, sharding in reversed(list(zip(call.arg_shapes, shardings, strict=True)))
@@ -134,8 +134,8 @@ def like_operands(call: Call, shardings: Sequence[Any]) -> list[Any]:
         sharding = by_shape.get(tuple(shape.dimensions())) if shape.is_array() else None
         if sharding is None and shape.is_array() and spread:
             raise NotImplementedError(
-                f"'{call.said('callback') or call.target}', sharding=\"local\": result {i} has the shape of no argument, so "
-                "how it is spread over the devices cannot be told; use jax.shard_map"
+                f"'{call.attribute('callback') or call.target}', sharding=\"local\": result {i} has the shape of no "
+                "argument, so how it is spread over the devices cannot be told; use jax.shard_map"
             )
         found.append(known(sharding))
     return found

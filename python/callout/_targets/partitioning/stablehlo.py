@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders of the operations in the functions that XLA's partitioner takes from us (see partitioned_calls.py).
+"""Builders of operations in the functions for XLA's partitioner (see partitioned_calls.py).
 
-All of them need a context and a place to insert at, which `module_text` gives.
+All builders need a context and an insertion point, which `module_text` sets.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ..operation_attributes import alias, call_attributes, is_token
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Makes types, attributes and operations possible."""
+    """Sets the context in which types, attributes and operations can be built."""
     with mlir.make_ir_context(), ir.Location.unknown():
         yield
 
 
 def dictionary(text: bytes) -> Any:
-    """Reads the attributes of a call as XLA has them."""
+    """Parses XLA's text of a call's attributes."""
     return ir.DictAttr(ir.Attribute.parse(text.decode()))
 
 
 def module_text(kinds: Sequence[Any], write: Callable[[Sequence[Any]], Sequence[Any]]) -> bytes:
-    """Returns the module whose `main` takes values of these types and returns what `write` makes of them."""
+    """Returns the module whose `main` takes values of these types and returns the results of `write`."""
     module = ir.Module.create()
     with ir.InsertionPoint(module.body):
         main: Any = func.FuncOp("main", ir.FunctionType.get(list(kinds), []))
@@ -62,17 +62,17 @@ def dims_of(kind: Any) -> list[int]:
 
 
 def element_of(kind: Any) -> str:
-    """Returns MLIR's name of an array's dtype, "" for a token."""
+    """Returns MLIR's name of an array's dtype; "" for a token."""
     return "" if is_token(kind) else str(ir.RankedTensorType(kind).element_type)
 
 
 def full(kind: Any, text: str) -> Any:
-    """Makes an array full of a constant, or one of nested lists."""
+    """Emits an array filled with a constant, or an array of nested lists."""
     return stablehlo.ConstantOp(ir.Attribute.parse(f"dense<{text}> : {kind}")).result
 
 
 def zeros(kind: Any) -> Any:
-    """Makes zeros of any dtype."""
+    """Emits zeros of any dtype."""
     element = element_of(kind)
     if element == "i1":
         return full(kind, "false")
@@ -85,7 +85,7 @@ def zeros(kind: Any) -> Any:
 def custom_call(
     target: str, config: Mapping[str, Any], operands: Sequence[Any], kinds: Sequence[Any], in_place: int = 0
 ) -> list[Any]:
-    """Makes an FFI call. The last `in_place` operands may share memory with the results."""
+    """Emits an FFI call. The last `in_place` operands may share memory with the results."""
     begin = len(operands) - in_place
     aliases = [alias(i if in_place > 1 else None, begin + i) for i in range(in_place)]
     attributes = {
@@ -100,7 +100,7 @@ def custom_call(
 def choose(
     condition: Any, kinds: Sequence[Any], then: Callable[[], Sequence[Any]], otherwise: Callable[[], Sequence[Any]]
 ) -> list[Any]:
-    """Makes an operation of two branches."""
+    """Emits a conditional with two branches."""
     op = stablehlo.IfOp(list(kinds), condition)
     for region, branch in zip(op.regions, (then, otherwise), strict=True):
         with ir.InsertionPoint(region.blocks.append()):
@@ -109,7 +109,7 @@ def choose(
 
 
 def all_reduce(operand: Any, operation: Literal["add", "maximum"]) -> Any:
-    """Makes the sum or maximum over all devices, on all of them: of the one replica that there is, all partitions."""
+    """Emits the sum or maximum over all devices (all partitions of the only replica), for all devices."""
     op = stablehlo.AllReduceOp(
         [operand.type],
         [operand],

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stands for a second copy of the core: CheckOnlyCore looks at file names only. Also any library with one function.
+// A second copy of the core for tests, since CheckOnlyCore only looks at file names. Tests that need any library with
+// one function use it, too.
 extern "C" __attribute__((visibility("default"))) int callout_second_core_marker() { return 1; }

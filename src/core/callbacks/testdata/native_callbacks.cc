@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library of callbacks as a user would write one: it includes callout/call.h and links nothing.
+// A library of callbacks like a user's: it includes callout/call.h and links nothing.
 #include <stdexcept>
 
 #include "callout/call.h"

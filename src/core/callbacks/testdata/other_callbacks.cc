@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A second library with a function of a name that native_callbacks.cc has, too.
+// A second library, with a function whose name native_callbacks.cc has, too.
 #include "callout/call.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PJRT plugins that are not what they should be; FAKE_KIND says in which way.
+// Broken PJRT plugins; FAKE_KIND selects the defect.
 #include <cstddef>
 #include <cstring>
 #include <stdexcept>
@@ -43,7 +43,7 @@ PJRT_Error* ErrorCode(PJRT_Error_GetCode_Args* args) {
 }
 
 PJRT_Error* Initialize(PJRT_Plugin_Initialize_Args* args) {
-  // A newer plugin's struct is larger than the one of the header here.
+  // A newer plugin's struct is larger than the one in the header here.
   if (kKind == kNewer && args->struct_size < sizeof(*args) + 64) {
     return new PJRT_Error{PJRT_Error_Code_INVALID_ARGUMENT, "the argument struct is too small"};
   }
@@ -70,7 +70,7 @@ PJRT_Error* Attributes(PJRT_Plugin_Attributes_Args* args) {
   return nullptr;
 }
 
-// Says that it did, and did not.
+// Returns success without registering anything.
 PJRT_Error* RegisterHandler(PjrtFfiRegisterHandlerArgs*) { return nullptr; }
 
 PJRT_Api MakeTable() {

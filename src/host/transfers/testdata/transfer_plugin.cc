@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A PJRT plugin with send and receive ops, of the platform "fake" with two devices. It treats the functions that an
-// execution is given as the C API says. Its programs are lines, which each device runs on a thread of its own:
+// A PJRT plugin with send and receive ops, for the platform "fake" with two devices. It uses the functions that an
+// execution is given as the C API requires. Its programs are lines, which each device runs on a thread of its own:
 //
 //   devices 2 | outputs 1
 //   send CHANNEL ARGUMENT PIECE   the argument's bytes in pieces of at most PIECE bytes
@@ -217,10 +217,10 @@ FAKE_EXPORT const PJRT_Api* GetPjrtApi() {
   return &table;
 }
 
-/// Errors, events, buffers, chunks, streams and clients that are not destroyed.
+/// Returns the number of live errors, events, buffers, chunks, streams and clients.
 FAKE_EXPORT int64_t callout_fake_live_objects() { return callout::testdata::g_live.load(); }
 
-/// Sends what a program said that it would send late. Returns the error's code.
+/// Sends what a program's `late` lines announced. Returns the error's code.
 FAKE_EXPORT int callout_fake_send_late() {
   const std::unique_ptr<PJRT_Error> error(callout::testdata::SendLate());
   return error == nullptr ? 0 : error->code;

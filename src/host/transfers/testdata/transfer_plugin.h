@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A PJRT plugin with send and receive ops: what it hands out, and its functions that are in transfer_plugin_run.cc. See
-// transfer_plugin.cc.
+// The objects of the plugin in transfer_plugin.cc, and its functions that transfer_plugin_run.cc defines.
 #pragma once
 
 #include <array>
@@ -82,7 +81,7 @@ struct PJRT_Executable {
   callout::testdata::Live live = {};
 };
 
-// What the program waits for. The callback may fill it or give it up at any time.
+// A stream for which the program waits. The callback may fill it or give it up at any time.
 struct PJRT_CopyToDeviceStream {
   struct State {
     std::mutex mutex;
@@ -97,12 +96,12 @@ struct PJRT_CopyToDeviceStream {
 
 namespace callout::testdata {
 
-/// Null for a state without an error.
+/// Returns null for a state without an error.
 PJRT_Error* ErrorOf(const PJRT_Event::State& state);
 PJRT_Error* Execute(PJRT_LoadedExecutable_Execute_Args* args);
 PJRT_Error* AddChunk(PJRT_CopyToDeviceStream_AddChunk_Args* args);
 PJRT_Error* DestroyStream(PJRT_CopyToDeviceStream_Destroy_Args* args);
-/// Sends what a program said that it would send late.
+/// Sends what a program's `late` lines announced.
 PJRT_Error* SendLate();
 
 }  // namespace callout::testdata

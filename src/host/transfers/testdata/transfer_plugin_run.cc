@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the plugin of transfer_plugin.cc runs a program.
+// Runs the programs of transfer_plugin.cc.
 #include <algorithm>
 #include <sstream>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In the place of src/core/profile/recorder.h: nothing is recorded in a model.
+// Replaces src/core/profile/recorder.h: a model records nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Callbacks and their names, and calls that wait for them."""

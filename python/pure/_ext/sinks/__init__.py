@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Receivers of taps that are no Python functions."""
