@@ -44,10 +44,12 @@ DOORS = [
     ),
 ]
 
-# Functions that must not be called, and their replacements.
+# Calls and imports that must not be written, and their replacements.
 NEVER = [
     # PyGILState_Check is true in every thread once the process has made another interpreter.
     (re.compile(r"\bPyGILState_Check\s*\("), "HoldsGil() of python/src/gil.h"),
+    # `import jax.extend.core` does not wait for another thread's import of jax.extend, which its first use then misses.
+    (re.compile(r"^\s*import jax\.extend\.(?!.* as )"), "`from jax.extend import core as jex_core`, say"),
 ]
 
 # Functions and names of the CUDA driver may only appear in its folder. Other code queues work by stream_work.h and
@@ -113,7 +115,7 @@ def check_never(path: Path, lines: list[str]) -> Iterator[str]:
     for pattern, instead in NEVER:
         for number, line in enumerate(lines, 1):
             if pattern.search(COMMENT_OR_TEXT.sub("", line)):
-                yield f"{path}:{number}: call {instead} in its place: {line.strip()}"
+                yield f"{path}:{number}: write {instead} in its place: {line.strip()}"
 
 
 def check_cuda(path: Path, lines: list[str], functions: set[str]) -> Iterator[str]:

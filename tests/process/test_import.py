@@ -33,6 +33,57 @@ def test_import_starts_no_threads_and_loads_no_optional_modules():
         assert (modules, others.split()[0]) == ("[]", "False")
 
 
+TWO_FIRST_USES = """
+import importlib.machinery, sys, threading
+import callout, jax, jax.numpy as jnp
+
+def waits_for_an_import(frame):
+    while frame is not None:
+        if (frame.f_code.co_name, frame.f_globals["__name__"]) == ("acquire", "importlib._bootstrap"):
+            return True
+        frame = frame.f_back
+    return False
+
+class Loader(importlib.machinery.SourceFileLoader):
+    def exec_module(self, module):
+        started.set()
+        while other.is_alive() and not waits_for_an_import(sys._current_frames().get(other.ident)):
+            other.join(0.01)
+        super().exec_module(module)
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name != "jax.extend":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        spec.loader = Loader(name, spec.origin)
+        return spec
+
+def use():
+    jax.block_until_ready(jax.jit(lambda x: callout.pure_callback(lambda v: v, x, x))(jnp.ones(3)))
+
+def use_later():
+    started.wait()
+    use()
+    print("used")
+
+assert "jax.extend" not in sys.modules
+sys.meta_path.insert(0, Finder())
+started = threading.Event()
+other = threading.Thread(target=use_later)
+other.start()
+callout.sinks.JsonLines("/dev/null")
+use()
+other.join()
+"""
+
+
+@pytest.mark.skipif(PALLAS_IS_PART_OF_TRACES, reason="this JAX imports jax.extend itself before a first use")
+def test_two_threads_may_use_callout_first_at_the_same_time():
+    done = limited.run([sys.executable, "-c", TWO_FIRST_USES], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "used\n", "")
+
+
 FIRST_USE = """
 import callout, jax, jax.numpy as jnp
 compiled = []

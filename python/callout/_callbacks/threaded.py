@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import jax
-import jax.extend.core
+from jax.extend import core as jex_core
 
 from .. import _jax_compat
 from .._base import patches
@@ -102,7 +102,7 @@ def _results(jaxpr: Any, arrays: Sequence[Any], warn: Callable[[str], None]) -> 
     if reason is not None:
         warn(reason)
     if reason is not None or not has_callbacks(jaxpr):
-        return list(jax.extend.core.jaxpr_as_fun(jaxpr)(*arrays))
+        return list(jex_core.jaxpr_as_fun(jaxpr)(*arrays))
     token, outs = Threader().evaluate(jaxpr, State(first_token()), arrays)
     return [tie(token, out) for out in outs]
 
@@ -184,7 +184,7 @@ class Threader(Interpreter):
         jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(list(given), list(moves))
         token = state.carried
         if obstacle(jaxpr) or _depends(jaxpr.jaxpr, len(given)):
-            outs: Outs = jax.extend.core.jaxpr_as_fun(jaxpr)(*given, *moves)
+            outs: Outs = jex_core.jaxpr_as_fun(jaxpr)(*given, *moves)
         else:
             token, outs = self.evaluate(jaxpr, state, [*given, *moves])
         return token, jax.tree.unflatten(jax.tree.structure(shape), outs)

@@ -92,10 +92,10 @@ def attach_transfers(
 
     JAX's `emit_python_callback` would raise an error for a platform without a backend.
     """
-    import jax.extend.backend
+    from jax.extend import backend as jex_backend
 
     try:
-        backend: Any = module_context.get_backend(optional=True) or jax.extend.backend.get_backend(platform)
+        backend: Any = module_context.get_backend(optional=True) or jex_backend.get_backend(platform)
     except RuntimeError:
         return
     shape = xla_client.Shape.array_shape

@@ -17,7 +17,7 @@ from jax.interpreters import ad, partial_eval
 from .versions import MISSING
 
 if TYPE_CHECKING:
-    import jax.extend.core
+    from jax.extend import core as jex_core
 
 
 def high_primitive(eqn: Any) -> Any:
@@ -42,7 +42,7 @@ def has_rule(primitive: Any, name: str) -> bool:
     return getattr(kind, name, None) is not getattr(base, name, None)
 
 
-def register_remat_rule(primitive: jax.extend.core.Primitive, rule: Any, kept: Callable[..., Any] | None) -> None:
+def register_remat_rule(primitive: jex_core.Primitive, rule: Any, kept: Callable[..., Any] | None) -> None:
     """Registers the rule that splits an equation of a rematerialised jaxpr into known and staged parts.
 
     `rule` gets a policy that returns True if the value is kept, on the device or elsewhere, and False otherwise; JAX's
@@ -69,7 +69,7 @@ def keeps(policy: Callable[..., Any], primitive: Any, *types: Any, **params: Any
     return policy(primitive, *types, **params) not in (False, _recompute)
 
 
-def _register_remat3_rule(primitive: jax.extend.core.Primitive, kept: Callable[..., Any]) -> None:
+def _register_remat3_rule(primitive: jex_core.Primitive, kept: Callable[..., Any]) -> None:
     try:
         from jax._src.interpreters import remat
     except ImportError:
@@ -116,9 +116,9 @@ except (ImportError, AttributeError):
 
 def is_variable(atom: Any) -> bool:
     """Returns True for a variable of a jaxpr, False for a literal."""
-    import jax.extend.core
+    from jax.extend import core as jex_core
 
-    return isinstance(atom, jax.extend.core.Var)
+    return isinstance(atom, jex_core.Var)
 
 
 def not_instantiated(eqn: Any, instantiated_in: Sequence[bool]) -> list[Any]:
@@ -178,7 +178,7 @@ except ImportError:
     _ad = None  # type: ignore[assignment]
 
 
-def register_dce_rule(primitive: jax.extend.core.Primitive, rule: Any) -> None:
+def register_dce_rule(primitive: jex_core.Primitive, rule: Any) -> None:
     """Registers a rule that drops unused results of an equation: `rule(used, eqn)` -> (operands used, eqn)."""
     rules = getattr(partial_eval, "dce_rules", None)
     if rules is None:
@@ -213,7 +213,7 @@ if _backward_pass is None:
 _has_logs = _backward_pass is not None and "return_logs" in inspect.signature(_backward_pass).parameters
 
 
-def register_transpose(primitive: jax.extend.core.Primitive, rule: Callable[..., tuple[list[Any], Any]]) -> None:
+def register_transpose(primitive: jex_core.Primitive, rule: Callable[..., tuple[list[Any], Any]]) -> None:
     """Registers a primitive's transpose rule, which returns (cotangents, logs): see `jax.vjp(...)[1].with_logs`.
 
     JAX before 0.12 has no logs.
@@ -262,12 +262,12 @@ def transpose(
 
 
 def _transpose_again(jaxpr: Any, residuals: Any, operands: Any, cotangents: Any) -> list[Any]:
-    import jax.extend.core  # slow, so not at the import of the package
+    from jax.extend import core as jex_core  # slow, so not at the import of the package
 
     wanted = [i for i, each in enumerate(cotangents) if each is not None]
 
     def of_wanted(*operands: Any) -> list[Any]:
-        outs = jax.extend.core.jaxpr_as_fun(jaxpr)(*residuals, *operands)
+        outs = jex_core.jaxpr_as_fun(jaxpr)(*residuals, *operands)
         return [outs[i] for i in wanted]
 
     examples = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in operands]

@@ -18,7 +18,7 @@ from jax.interpreters import mlir, partial_eval
 from .versions import MISSING
 
 if TYPE_CHECKING:
-    import jax.extend.core
+    from jax.extend import core as jex_core
 
 
 class _LoweringRules:
@@ -27,23 +27,23 @@ class _LoweringRules:
     def __init__(self, entries: dict[Any, Any]):
         self._entries = entries
 
-    def __getitem__(self, primitive: jax.extend.core.Primitive) -> Any:
+    def __getitem__(self, primitive: jex_core.Primitive) -> Any:
         return self._entries[primitive].rule
 
-    def __setitem__(self, primitive: jax.extend.core.Primitive, rule: Any) -> None:
+    def __setitem__(self, primitive: jex_core.Primitive, rule: Any) -> None:
         self._entries[primitive] = dataclasses.replace(self._entries[primitive], rule=rule)
 
 
 @functools.cache
 def lowering_rules() -> _LoweringRules | None:
     """Returns JAX's lowering rules, which have a public setter and no getter; None if they are not as expected."""
-    import jax.extend.core
+    from jax.extend import core as jex_core
 
     try:
         from jax._src.interpreters.mlir import _lowerings
 
         rules = _LoweringRules(_lowerings)
-        for primitive in (jax.extend.core.primitives.scan_p, jax.extend.core.primitives.while_p):
+        for primitive in (jex_core.primitives.scan_p, jex_core.primitives.while_p):
             rules[primitive] = rules[primitive]
     except (ImportError, KeyError, AttributeError, TypeError):
         MISSING.append("mlir._lowerings")
@@ -51,7 +51,7 @@ def lowering_rules() -> _LoweringRules | None:
     return rules
 
 
-def require_devices(primitive: jax.extend.core.Primitive) -> None:
+def require_devices(primitive: jex_core.Primitive) -> None:
     """Makes JAX lower programs with this primitive for given devices, so that `device_assignment` knows them."""
     try:
         from jax._src.dispatch import prim_requires_devices_during_lowering
@@ -73,7 +73,7 @@ def module_maker() -> tuple[Any, str] | None:
     return lowering, "lower_jaxpr_to_module"
 
 
-def lower_each_by_itself(primitive: jax.extend.core.Primitive) -> None:
+def lower_each_by_itself(primitive: jex_core.Primitive) -> None:
     """Makes JAX lower each equation of a primitive separately, because each needs its own channels."""
     try:
         from jax._src.interpreters.mlir import _uncacheable_primitives
@@ -84,7 +84,7 @@ def lower_each_by_itself(primitive: jax.extend.core.Primitive) -> None:
 
 
 def lower_for_each(
-    ctx: Any, primitive: jax.extend.core.Primitive, rules: dict[str, Any], args: Sequence[Any], params: dict[str, Any]
+    ctx: Any, primitive: jex_core.Primitive, rules: dict[str, Any], args: Sequence[Any], params: dict[str, Any]
 ) -> Any:
     """Emits the rule of each platform as a branch, like JAX does for rules that are registered by platform."""
     from jax._src.interpreters.mlir import lower_per_platform

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 import jax
-import jax.extend.core
+from jax.extend import core as jex_core
 from jax.interpreters import ad, batching, mlir, xla
 
 from .._base import patches
@@ -29,7 +29,7 @@ from .._primitives.varying import result_types
 from .._targets.foreign_attributes import Constant
 from .native_target import NativeTarget
 
-function_p = jax.extend.core.Primitive("callout_function")
+function_p = jex_core.Primitive("callout_function")
 function_p.multiple_results = True
 
 PARALLEL = "parallel"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
+from jax.extend import core as jex_core
 from jax.interpreters import ad, batching, mlir, xla
 
 from .._base import errors, patches
@@ -36,7 +36,7 @@ class BufferTarget(Target):
         self.run = run
 
 
-buffer_p = jax.extend.core.Primitive("callout_buffer_callback")
+buffer_p = jex_core.Primitive("callout_buffer_callback")
 buffer_p.multiple_results = True
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
+from jax.extend import core as jex_core
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import func
 from jax.interpreters import ad, batching, mlir, xla
@@ -32,9 +32,9 @@ from .context import NamedDevice
 from .eager import check_special, check_together, check_usable, def_eager, place, placement, to_hosts, wait_for_ordered
 from .varying import result_types
 
-call_p = jax.extend.core.Primitive("callout_call")
+call_p = jex_core.Primitive("callout_call")
 call_p.multiple_results = True
-io_p = jax.extend.core.Primitive("callout_io")
+io_p = jex_core.Primitive("callout_io")
 io_p.multiple_results = True
 
 Avals = tuple[jax.core.ShapedArray, ...]
@@ -78,7 +78,7 @@ def call_now(args: Sequence[Any], target: AnyTarget, result_avals: Avals, ordere
     return place(results, result_avals, args, device, committed)
 
 
-def evaluate(primitive: jax.extend.core.Primitive, args: Sequence[Any], params: Mapping[str, Any]) -> list[jax.Array]:
+def evaluate(primitive: jex_core.Primitive, args: Sequence[Any], params: Mapping[str, Any]) -> list[jax.Array]:
     """Runs a callback outside of a program, or in a program of its own if it needs the memory of a GPU."""
     target: AnyTarget = params["target"]
     if target.device_call is not None and placement(args)[0].platform not in _HOST_PLATFORMS:

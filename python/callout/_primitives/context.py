@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.extend.core
+from jax.extend import core as jex_core
 from jax.interpreters import mlir
 
 from .. import _jax_compat
@@ -66,7 +66,7 @@ def explicit_shardings(ctx: mlir.LoweringRuleContext) -> tuple[Any, list[jax.sha
     return mesh, [sharding.spec for sharding in shardings]
 
 
-known_devices_p = jax.extend.core.Primitive("callout_known_devices")
+known_devices_p = jex_core.Primitive("callout_known_devices")
 known_devices_p.multiple_results = True
 
 

@@ -20,15 +20,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
+from jax.extend import core as jex_core
 
 from .. import _jax_compat
 from . import jaxprs
 
-_primitives = jax.extend.core.primitives
+_primitives = jex_core.primitives
 Outs = Sequence[Any]
 
 

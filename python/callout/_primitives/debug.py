@@ -7,7 +7,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import jax.extend.core
+from jax.extend import core as jex_core
 from jax.interpreters import ad, mlir
 
 from .. import _jax_compat
@@ -18,7 +18,7 @@ from .eager import def_eager
 
 _WHERE = "callout.debug_callback"
 
-debug_p = jax.extend.core.Primitive("callout_debug")
+debug_p = jex_core.Primitive("callout_debug")
 debug_p.multiple_results = True
 
 

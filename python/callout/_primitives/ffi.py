@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
+from jax.extend import core as jex_core
 from jax.interpreters import ad, batching, mlir, xla
 
 from .._base import patches
@@ -20,7 +20,7 @@ from .batching import INSIDE_RULES, batch_call
 from .call import Avals
 from .varying import result_types
 
-ffi_p = jax.extend.core.Primitive("callout_ffi_call")
+ffi_p = jex_core.Primitive("callout_ffi_call")
 ffi_p.multiple_results = True
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
+from jax.extend import core as jex_core
 from jax.interpreters import ad, batching, mlir
 
 from .. import _jax_compat
@@ -45,9 +45,9 @@ class Lanes:
         return Lanes(masks, self.extents + 1)
 
 
-def make(name: str, as_taps: Callable[..., tuple[()]]) -> jax.extend.core.Primitive:
+def make(name: str, as_taps: Callable[..., tuple[()]]) -> jex_core.Primitive:
     """Returns a primitive that is lowered to `as_taps(*operands, **params)`. It has no rule for `vmap` yet."""
-    primitive = jax.extend.core.Primitive(name)
+    primitive = jex_core.Primitive(name)
     primitive.multiple_results = True
 
     def abstract_eval(*_: Any, **__: Any) -> tuple[list[Any], set[Any]]:
@@ -76,7 +76,7 @@ def make(name: str, as_taps: Callable[..., tuple[()]]) -> jax.extend.core.Primit
 
 
 def bind_batch(
-    primitive: jax.extend.core.Primitive,
+    primitive: jex_core.Primitive,
     where: str,
     operands: Sequence[Any],
     dims: Sequence[int | None],

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
+from jax.extend import core as jex_core
 
 from .. import _jax_compat
 
@@ -87,7 +87,7 @@ def dependences(jaxpr: Any) -> list[frozenset[int]]:
         return walk(jaxpr, [nothing] * len(jaxpr.constvars), args, each, lambda _: nothing)
 
     def each(eqn: Any, operands: list[frozenset[int]]) -> Sequence[frozenset[int]]:
-        if eqn.primitive is jax.extend.core.primitives.jit_p:
+        if eqn.primitive is jex_core.primitives.jit_p:
             return through(opened(eqn.params["jaxpr"]), operands)
         return [nothing.union(*operands)] * len(eqn.outvars)
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.extend.core
 from jax.experimental.xla_metadata import set_xla_metadata
+from jax.extend import core as jex_core
 from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir, xla
 
@@ -305,7 +305,7 @@ def _told_apart(ctx: mlir.LoweringRuleContext) -> Iterator[None]:
 
 
 def _add(kind: _Kind) -> Any:
-    lanes_p = jax.extend.core.Primitive(f"{kind.primitive.name}_lanes")
+    lanes_p = jex_core.Primitive(f"{kind.primitive.name}_lanes")
     lanes_p.multiple_results = True
     _of[kind.primitive], _kinds[lanes_p] = lanes_p, kind
     lanes_p.def_impl(functools.partial(xla.apply_primitive, lanes_p))

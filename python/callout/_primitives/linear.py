@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
+from jax.extend import core as jex_core
 from jax.interpreters import ad, batching, mlir
 
 from .. import _jax_compat
 from . import effects, jaxprs
 
-linear_p = jax.extend.core.Primitive("callout_linear")
+linear_p = jex_core.Primitive("callout_linear")
 linear_p.multiple_results = True
 
 Values = Sequence[Any]
@@ -148,7 +148,7 @@ def _drop(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
 
 _jax_compat.register_dce_rule(linear_p, _drop)
 
-saved_p = jax.extend.core.Primitive("callout_saved")
+saved_p = jex_core.Primitive("callout_saved")
 
 
 def saved(value: Any) -> Any:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
 import numpy as np
+from jax.extend import core as jex_core
 from jax.interpreters import batching
 
 from .. import _jax_compat
@@ -28,8 +28,8 @@ from .effects import OrderedEffect
 from .jaxprs import opened
 from .masking import has_callbacks, masked
 
-_cond_p = jax.extend.core.primitives.cond_p
-_while_p = jax.extend.core.primitives.while_p
+_cond_p = jex_core.primitives.cond_p
+_while_p = jex_core.primitives.while_p
 
 
 def _batched(function: Callable[..., list[Any]], axis_data: Any, args: Sequence[Any], dims: Sequence[Any]) -> Any:
@@ -75,7 +75,7 @@ def _batch_cond(
 
 
 def _plain(jaxpr: Any, _: Any, args: Sequence[Any]) -> list[Any]:
-    return list(jax.extend.core.jaxpr_as_fun(jaxpr)(*args))
+    return list(jex_core.jaxpr_as_fun(jaxpr)(*args))
 
 
 def _used(jaxpr: Any, outs: set[int]) -> set[int]:

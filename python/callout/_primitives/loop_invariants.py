@@ -13,15 +13,15 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import jax.extend.core
+from jax.extend import core as jex_core
 
 from .. import _jax_compat
 from .._base.patches import Place
 from . import effects, jaxprs, lanes, tap, threaded
 
-_primitives = jax.extend.core.primitives
+_primitives = jex_core.primitives
 
-stay_p = jax.extend.core.Primitive("callout_stay")
+stay_p = jex_core.Primitive("callout_stay")
 stay_p.multiple_results = True
 
 _KINDS = (effects.UnorderedEffect, effects.OrderedEffect, effects.IoEffect, effects.ProgressEffect)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax.extend import core as jex_core
 from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
@@ -305,7 +306,7 @@ def _without_token(ctx: mlir.LoweringRuleContext, results: Iterable[Any]) -> lis
     return others
 
 
-def register(primitive: jax.extend.core.Primitive, rule: Callable[..., Any]) -> None:
+def register(primitive: jex_core.Primitive, rule: Callable[..., Any]) -> None:
     """Registers `rule` for the platforms that callbacks run on, and an error for all others."""
 
     def lower(ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Any:

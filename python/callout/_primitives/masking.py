@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
+from jax.extend import core as jex_core
 
 from . import buffer, call, call_kinds, debug, ffi, inspections, jaxprs, lanes, tap, threaded
 from .control_flow import Interpreter, Result, State, rule_of
 
-_primitives = jax.extend.core.primitives
+_primitives = jex_core.primitives
 
 
 def _is_of_one_lane(params: dict[str, Any]) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
+from jax.extend import core as jex_core
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _ext, _jax_compat
@@ -29,7 +29,7 @@ from .call import Avals, dispatch_asynchronously, lower_call
 from .eager import check_usable
 from .varying import result_types
 
-read_p = jax.extend.core.Primitive("callout_read")
+read_p = jex_core.Primitive("callout_read")
 read_p.multiple_results = True
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
+from jax.extend import core as jex_core
 from jax.interpreters import ad, batching, mlir
 
 from .. import _ext, _jax_compat
@@ -17,7 +17,7 @@ from .._targets.target import AnyTarget, Target, Transforms
 from . import context, eager, effects, lowering, tapped_values
 from .site import TARGET, Site
 
-tap_p = jax.extend.core.Primitive("callout_tap")
+tap_p = jex_core.Primitive("callout_tap")
 tap_p.multiple_results = True
 
 

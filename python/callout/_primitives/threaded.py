@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
+from jax.extend import core as jex_core
 from jax.interpreters import ad, batching, mlir
 
 from .._targets.target import Target, Transforms
@@ -23,8 +23,8 @@ from .tap import batched_transforms, check_sent, emit_tap, tap_p, where_of
 from .token import TOKEN, no_tangent, one_token
 from .varying import result_types
 
-threaded_tap_p = jax.extend.core.Primitive("callout_threaded_tap")
-threaded_call_p = jax.extend.core.Primitive("callout_threaded_call")
+threaded_tap_p = jex_core.Primitive("callout_threaded_tap")
+threaded_call_p = jex_core.Primitive("callout_threaded_call")
 threaded_call_p.multiple_results = True  # `where` identifies the original call: see call_kinds.py
 
 

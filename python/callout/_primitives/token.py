@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
 import numpy as np
+from jax.extend import core as jex_core
 from jax.interpreters import ad, batching, mlir
 
 from .. import _jax_compat
 
 TOKEN = jax.core.ShapedArray((), np.dtype(np.uint32))
 
-tie_p = jax.extend.core.Primitive("callout_tie")
-once_p = jax.extend.core.Primitive("callout_once")
+tie_p = jex_core.Primitive("callout_tie")
+once_p = jex_core.Primitive("callout_once")
 
 
 def first_token() -> Any:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.experimental
+from jax import experimental
 
 from .. import _ext
 from .._base import barrier, errors, lifetime, programs
@@ -318,4 +318,4 @@ def install() -> None:
     """
     module: Any = sys.modules[__name__]
     sys.modules["jax.experimental.host_callback"] = module
-    jax.experimental.host_callback = module  # type: ignore[attr-defined]
+    experimental.host_callback = module  # type: ignore[attr-defined]

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import jax
-import jax.extend.core
 import numpy as np
+from jax.extend import core as jex_core
 from jax.interpreters import ad, batching, mlir
 from jax.tree_util import PyTreeDef
 
@@ -28,7 +28,7 @@ from .._primitives.varying import result_types
 from .._targets.function_targets import function_name, is_flat_call, is_leaf, with_jax_arrays
 from .._targets.target import Target, Transforms, interned
 
-host_call_p = jax.extend.core.Primitive("callout_host_call")
+host_call_p = jex_core.Primitive("callout_host_call")
 host_call_p.multiple_results = True
 
 _WHERE = "callout.host_callback.call"

@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
 import numpy as np
 from jax import lax
+from jax.extend import core as jex_core
 from jax.interpreters import mlir
 
 from .. import _jax_compat
@@ -35,8 +35,8 @@ from ._bodies import CONSTANT, STACK, Found, Recipe, Source, evaluate, find, fin
 from ._marker import CLOCK_CHUNK, Mark, ask_clock, has_clock, has_marks, send
 from ._settings import Settings
 
-_scan_p = jax.extend.core.primitives.scan_p
-_while_p = jax.extend.core.primitives.while_p
+_scan_p = jex_core.primitives.scan_p
+_while_p = jex_core.primitives.while_p
 
 _UPDATES = 1000  # of a loop that has a known length and no clock
 _MOST_STEPS = 2**31 - 1  # in a chunk, because the inner loop counts them in an int32

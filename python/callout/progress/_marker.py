@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
 import numpy as np
+from jax.extend import core as jex_core
 from jax.interpreters import ad, batching, mlir
 
 from .. import _jax_compat
@@ -67,7 +67,7 @@ class Mark:
         return (shown[0] if self.has_ids else None), shown[self.has_ids :]
 
 
-mark_p = jax.extend.core.Primitive("callout_progress")
+mark_p = jex_core.Primitive("callout_progress")
 mark_p.multiple_results = True
 
 
@@ -185,7 +185,7 @@ def send(loop: Loop, head: Any, ids: Any, lanes: Any, fields: Sequence[Any]) -> 
 CLOCK_STATE = jax.core.ShapedArray((8,), np.dtype(np.uint32))
 CLOCK_CHUNK = 7  # the index of the number of steps in the state
 
-clock_p = jax.extend.core.Primitive("callout_progress_clock")
+clock_p = jex_core.Primitive("callout_progress_clock")
 _CLOCK = NamedTarget("progress_clock:")
 
 

@@ -7,7 +7,6 @@ import types
 
 import callout
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -16,9 +15,10 @@ from callout._primitives import jaxprs
 from callout._primitives.control_flow import Interpreter, State, rule_of
 from jax import lax
 from jax.experimental import hijax
+from jax.extend import core as jex_core
 
 ONE = jnp.float32(1)
-noted_p = jax.extend.core.Primitive("noted")  # the identity; the interpreters in this file change its value
+noted_p = jex_core.Primitive("noted")  # the identity; the interpreters in this file change its value
 noted_p.def_impl(lambda x: x)
 noted_p.def_abstract_eval(lambda x: x)
 jax.interpreters.batching.primitive_batchers[noted_p] = lambda args, dims: (noted_p.bind(*args), dims[0])

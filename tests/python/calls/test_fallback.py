@@ -8,7 +8,6 @@ import re
 import callout
 import callout.host_callback as hcb
 import jax
-import jax.extend.backend
 import jax.numpy as jnp
 import numpy as np
 import platforms
@@ -18,6 +17,7 @@ from callout._primitives import buffer
 from callout._primitives.fallback import policy
 from callout.buffer_callback import buffer_callback
 from jax import lax
+from jax.extend import backend as jex_backend
 from located import found
 
 F32 = jax.ShapeDtypeStruct((), jnp.float32)
@@ -257,7 +257,7 @@ class Backend:
 
 def test_functions_are_attached_if_a_backend_exists(auto, monkeypatch, received):
     backend = Backend()
-    monkeypatch.setattr(jax.extend.backend, "get_backend", lambda platform: backend)
+    monkeypatch.setattr(jex_backend, "get_backend", lambda platform: backend)
 
     def f(x):
         x = callout.pure_callback(lambda v: v + 1, jax.ShapeDtypeStruct((2,), jnp.float32), x)

@@ -3,23 +3,23 @@
 
 import callout
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from callout import _jax_compat
 from callout._base import patches
+from jax.extend import core as jex_core
 from jax.interpreters import mlir
 
 ERRORS = (jax.errors.JaxRuntimeError, ValueError, ExceptionGroup)
 
 
-class Ordered(jax.extend.core.Effect):
+class Ordered(jex_core.Effect):
     def __str__(self):
         return "TestOrdered"
 
 
-class Unordered(jax.extend.core.Effect):
+class Unordered(jex_core.Effect):
     def __str__(self):
         return "TestUnordered"
 
@@ -37,7 +37,7 @@ def act(value):
     return value
 
 
-act_p = jax.extend.core.Primitive("ordered_act")
+act_p = jex_core.Primitive("ordered_act")
 # The unordered effect is needed, too: with the ordered one alone, JAX's ahead-of-time path fails from the second call
 # on.
 act_p.def_effectful_abstract_eval(lambda aval: (aval, {ordered, unordered}))

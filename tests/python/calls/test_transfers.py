@@ -14,7 +14,6 @@ import threading
 import callout
 import callout.host
 import jax
-import jax.extend.backend
 import jax.numpy as jnp
 import numpy as np
 import platforms
@@ -23,6 +22,7 @@ import tpu_programs
 from callout import _jax_compat
 from callout._export import artifacts, host_transfers
 from callout._primitives.fallback import host_functions
+from jax.extend import backend as jex_backend
 from jax.interpreters import mlir
 from switching import switching_after
 from tpu_programs import NAMED, NUMBERS, PARTS, PROGRAMS, Program
@@ -47,7 +47,7 @@ class Backend:
 @pytest.fixture
 def backend(monkeypatch):
     found = Backend()
-    monkeypatch.setattr(jax.extend.backend, "get_backend", lambda platform: found)
+    monkeypatch.setattr(jex_backend, "get_backend", lambda platform: found)
     callout.register(NAMED, tpu_programs.double)
     yield found
     found.made.clear()

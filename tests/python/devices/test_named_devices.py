@@ -12,6 +12,7 @@ import numpy as np
 import platforms
 import pytest
 from jax import lax
+from jax.extend import core as jex_core
 from jax.sharding import SingleDeviceSharding
 from meshes import sharded
 from platforms import ON_CUDA
@@ -78,7 +79,7 @@ FORMS = {
         lambda w: lax.scan(lambda c, _: (with_jvp(f)(x) * c, None), w, None, length=1)[0]
     )(x),
     "checkpoint": lambda f, x: jax.checkpoint(f)(x),
-    "a jaxpr": lambda f, x: jax.extend.core.jaxpr_as_fun(jax.make_jaxpr(f)(x))(x)[0],
+    "a jaxpr": lambda f, x: jex_core.jaxpr_as_fun(jax.make_jaxpr(f)(x))(x)[0],
     "sequential_vmap": lambda f, x: jax.vmap(jax.custom_batching.sequential_vmap(f))(jnp.stack([x, x]))[0],
     "a jit of nothing": lambda f, x: jax.jit(lambda: f(jnp.float32(3)))(),
     "a cond of nothing": lambda f, x: lax.cond(True, lambda: f(jnp.float32(3)), lambda: x),

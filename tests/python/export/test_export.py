@@ -7,7 +7,6 @@ import sys
 
 import callout
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest

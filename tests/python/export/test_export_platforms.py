@@ -3,12 +3,12 @@
 
 import callout
 import jax
-import jax.extend.core
 import pytest
 import settings
 from callout._primitives import lowering
 from exporting import F32, export_for, loaded, unordered
 from jax import lax
+from jax.extend import core as jex_core
 from jax.interpreters import mlir
 
 
@@ -97,7 +97,7 @@ def test_a_program_with_calls_is_exported_for_cpu_and_cuda(bind, platforms):
         export_for(with_calls, F32, platforms=[*platforms, "METAL"])
 
 
-per_platform_p = jax.extend.core.Primitive("per_platform")
+per_platform_p = jex_core.Primitive("per_platform")
 per_platform_p.def_abstract_eval(lambda x: x)
 mlir.register_lowering(per_platform_p, lowering.refuse_platform)
 for platform, factor in (("cpu", 2), ("cuda", 3)):

@@ -7,7 +7,6 @@ import re
 
 import callout
 import jax
-import jax.extend.mlir as jax_mlir
 import jax.numpy as jnp
 import numpy as np
 import platforms
@@ -17,6 +16,7 @@ from callout import _jax_compat
 from exporting import F32, NAMES, bind_everything, everything, export_for, loaded
 from jax import lax
 from jax.experimental import serialize_executable
+from jax.extend import mlir as jax_mlir
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 

@@ -4,13 +4,13 @@
 import callout
 import callout.host
 import jax
-import jax.extend.mlir as jax_mlir
 import jax.numpy as jnp
 import numpy as np
 import platforms
 import pytest
 from callout._export import artifacts
 from jax import lax
+from jax.extend import mlir as jax_mlir
 from jax.extend.core import Primitive
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo

@@ -23,13 +23,13 @@ from typing import Any, Self
 import callout
 import ffi_calls
 import jax
-import jax.extend.mlir as jax_mlir
 import numpy as np
 from callout._export import artifacts, host_transfers
 from callout._export.export import MAGIC
 from core_only import has_core
 from golden_findings import FINDINGS
 from golden_programs import CASES, TRANSFERS, Case, mesh
+from jax.extend import mlir as jax_mlir
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 

@@ -7,11 +7,11 @@ import re
 
 import callout
 import jax
-import jax.extend.mlir as jax_mlir
 import jax.numpy as jnp
 import numpy as np
 import settings
 from core_only import has_core
+from jax.extend import mlir as jax_mlir
 
 _DTYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "uint32": "ui32", "bool": "i1"}
 F32 = jax.ShapeDtypeStruct((), jnp.float32)

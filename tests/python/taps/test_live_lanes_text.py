@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.extend import core as jex_core
 from jax.interpreters import batching
 
 W = np.ones((3, 3), np.float32)
@@ -104,7 +105,7 @@ def counted_loop(see):
 @pytest.fixture
 def rules_of_jax(monkeypatch):
     """Restores JAX's own batching rules of cond and while, for a program without arguments."""
-    primitives = (jax.extend.core.primitives.cond_p, jax.extend.core.primitives.while_p)
+    primitives = (jex_core.primitives.cond_p, jex_core.primitives.while_p)
 
     def put_back():
         for primitive in primitives:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.extend.core
 import numpy as np
+from jax.extend import core as jex_core
 
 from ... import _jax_compat
 from ..._primitives import control_flow, inspections, jaxprs
@@ -35,7 +35,7 @@ from .nan_sources import (
 )
 from .user_lines import Granularity, Line, Surroundings, is_the_users, module_name
 
-_primitives = jax.extend.core.primitives
+_primitives = jex_core.primitives
 
 
 @dataclasses.dataclass(eq=False, slots=True)

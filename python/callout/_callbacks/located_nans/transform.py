@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
+from jax.extend import core as jex_core
 from jax.interpreters import partial_eval
 
 from ... import _jax_compat
@@ -135,7 +135,7 @@ def _located(closed: Any, settings: Settings, args: Sequence[Any], backward: boo
 
     @jax.custom_jvp
     def call(*args: Any) -> list[Any]:
-        whole = jax.extend.core.ClosedJaxpr(closed.jaxpr, args[:count])
+        whole = jex_core.ClosedJaxpr(closed.jaxpr, args[:count])
         return list(Evaluation(settings, Surroundings(backward=backward)).evaluate(whole, State(), args[count:])[1])
 
     @functools.partial(call.defjvp, symbolic_zeros=True)
@@ -246,7 +246,7 @@ class LinearPart:
         taken = taken[count:]
         if not jaxpr.eqns and not any(used):
             return taken, None
-        evaluate = jax.extend.core.jaxpr_as_fun(jax.extend.core.ClosedJaxpr(jaxpr, self._whole.consts))
+        evaluate = jex_core.jaxpr_as_fun(jex_core.ClosedJaxpr(jaxpr, self._whole.consts))
         part = dataclasses.replace(
             self,
             function=lambda residuals, *operands: evaluate(*residuals, *operands),
