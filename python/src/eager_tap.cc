@@ -10,6 +10,7 @@
 #include "array_buffers.h"
 #include "attribute_values.h"
 #include "core/callbacks/invoke.h"
+#include "core/delivery/tap_rows.h"
 #include "errors.h"
 #include "gil.h"
 
@@ -56,6 +57,28 @@ void EagerTap::Send(const CallbackHandle& callback, std::span<const callout_buff
     status = Push(sending, callback.callback);
   }
   ThrowIfError(status);
+}
+
+void EagerTap::SendRows(const CallbackHandle& callback, std::span<const callout_buffer> operands,
+                        int32_t device_ordinal) {
+  const auto split = internal::SplitRows(*site_, operands);
+  ThrowIfError(split.status());
+  const internal::TapRows& rows = *split;
+  std::vector<int64_t> begin = internal::OffsetsOfRows(rows);
+  const auto count = static_cast<int64_t>(begin.size());
+  std::vector<callout_buffer> record(rows.leaves.size());
+  if (rows.offsets != nullptr) {
+    record.push_back(*rows.offsets);
+    record.back().data = begin.data();
+    record.back().dims = &count;
+    record.back().size_bytes = begin.size() * sizeof(int64_t);
+  }
+  for (uint32_t row = 0; row < rows.count; ++row) {
+    const std::optional<int64_t> step = rows.StepOf(row);
+    if (!Admit(device_ordinal, step)) continue;
+    for (size_t i = 0; i < rows.leaves.size(); ++i) record[i] = internal::RowOf(rows.leaves[i], row);
+    Send(callback, record, device_ordinal, step);
+  }
 }
 
 Status EagerTap::Push(internal::Sending sending, const std::shared_ptr<internal::Callback>& callback) {

@@ -32,6 +32,9 @@ class EagerTap {
   /// where the record may wait or is large.
   void Send(const CallbackHandle& callback, std::span<const callout_buffer> buffers, int32_t device_ordinal,
             std::optional<int64_t> step);
+  /// Sends the rows of a tap with rows, each as a record, if Admit admits it. `operands`: those of the tap, see
+  /// core/delivery/tap_rows.h. Throws nanobind's python_error. Thread-safe. Requires GIL, as Send does.
+  void SendRows(const CallbackHandle& callback, std::span<const callout_buffer> operands, int32_t device_ordinal);
 
  private:
   Status Push(internal::Sending sending, const std::shared_ptr<internal::Callback>& callback);

@@ -40,10 +40,11 @@ nb::object AsPython(const std::exception& error) {
 }
 
 // A tap of one program. The last operand is the index of the device among the program's if `ordinals` has several;
-// before it comes the step if the site has one. With `threaded` the first operand is a token, which is also the result.
+// before it comes the step if the site has one. With `has_rows` each row is a record. With `threaded` the first operand
+// is a token, which is also the result.
 class HostTap {
  public:
-  HostTap(nb::object call, nb::object callback, std::string name, nb::dict encoded, bool has_step,
+  HostTap(nb::object call, nb::object callback, std::string name, nb::dict encoded, bool has_step, bool has_rows,
           std::vector<int32_t> ordinals, std::optional<std::pair<uint32_t, nb::sequence>> packed, nb::tuple answer,
           bool threaded)
       : call_(std::move(call)),
@@ -54,6 +55,7 @@ class HostTap {
         ordinals_(std::move(ordinals)),
         several_(ordinals_.size() > 1),
         has_step_(has_step),
+        has_rows_(has_rows),
         threaded_(threaded) {
     if (packed.has_value()) layout_.emplace(packed->first, packed->second);
   }
@@ -112,6 +114,10 @@ class HostTap {
         throw nb::type_error("callout: the program sent no number of one of its devices");
       }
       *ordinal = ordinals_[static_cast<size_t>(*number)];
+    }
+    if (has_rows_) {
+      const CallbackHandle callback = Callback();
+      return TapTo(callback).SendRows(callback, buffers, *ordinal);
     }
     std::optional<int64_t> step;
     if (has_step_) step = internal::FirstInteger(TakeLast(&buffers));  // under vmap the first element counts
@@ -178,6 +184,7 @@ class HostTap {
   std::vector<int32_t> ordinals_;
   const bool several_;
   const bool has_step_;
+  const bool has_rows_;
   const bool threaded_;
   std::optional<PackedLayout> layout_;
   std::unique_ptr<EagerTap> tap_;
@@ -191,10 +198,10 @@ PyType_Slot host_tap_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&HostTa
 
 void BindHostTap(nb::module_& m) {
   nb::class_<HostTap>(m, "HostTap", nb::type_slots(host_tap_slots), "What JAX calls for a tap of a program.")
-      .def(nb::init<nb::object, nb::object, std::string, nb::dict, bool, std::vector<int32_t>,
+      .def(nb::init<nb::object, nb::object, std::string, nb::dict, bool, bool, std::vector<int32_t>,
                     std::optional<std::pair<uint32_t, nb::sequence>>, nb::tuple, bool>(),
            nb::arg("call"), nb::arg("callback").none(), nb::arg("name"), nb::arg("attributes"), nb::arg("has_step"),
-           nb::arg("ordinals"), nb::arg("packed").none(), nb::arg("answer"), nb::arg("threaded"))
+           nb::arg("has_rows"), nb::arg("ordinals"), nb::arg("packed").none(), nb::arg("answer"), nb::arg("threaded"))
       .def("__call__", &HostTap::Call, nb::arg("arrays"), nb::sig("def __call__(self, *arrays: object) -> tuple"))
       .def_prop_ro("call", &HostTap::call, "What it was made of.");
 }

@@ -43,6 +43,10 @@ def _seconds(value: object) -> float:
     return number
 
 
+def _seconds_or_none(value: object) -> float | None:
+    return None if value is None or str(value).strip().lower() in ("", "none") else _seconds(value)
+
+
 def _thread_count(value: object) -> int:
     number = int(str(value))
     if not 1 <= number <= 64:
@@ -101,6 +105,11 @@ SETTINGS: dict[str, _Setting] = {
     ),
     "exit_timeout_s": _Setting(10.0, _seconds, "How long interpreter exit waits for programs and undelivered taps."),
     "hang_report_s": _Setting(30.0, _seconds, "Seconds without progress before a callback is reported; 0: never."),
+    "tap_flush_interval": _Setting(
+        None,
+        _seconds_or_none,
+        "Seconds for which loops may collect the records of taps that give no flush_interval; None: not at all.",
+    ),
     "delivery_threads": _Setting(
         1, _thread_count, "Threads that run Python taps; devices are dealt out to them. 64 once host_callback taps."
     ),
@@ -140,6 +149,7 @@ class Config:
     queue_bytes: int
     exit_timeout_s: float
     hang_report_s: float
+    tap_flush_interval: float | None
     delivery_threads: int
     log_level: str
     args: str

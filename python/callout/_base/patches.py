@@ -128,11 +128,12 @@ TABLE = {
         Patch(
             name="loop_lowering",
             setting="patch_loop_lowering",
-            home="progress._loops",
+            home="_primitives.loop_lowering",
             replaces="the lowering rules of `scan` and `while_loop`",
-            what="a loop with a progress bar is compiled as a loop over chunks of steps",
-            when="a progress bar is traced",
-            without="a bar's message is sent in every step",
+            what="a loop with a progress bar, or with taps that have a flush interval, is compiled as a loop over chunks "
+            "of steps",
+            when="a progress bar, or a tap with a flush interval, is traced",
+            without="a bar's message, and each record of a tap, is sent in its step",
         ),
     )
 }

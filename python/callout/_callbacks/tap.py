@@ -11,6 +11,8 @@ import jax
 from jax.tree_util import tree_flatten
 
 from .._base.arguments import passed_on
+from .._base.config import config
+from .._primitives import chunked_taps
 from .._primitives.eager import perform
 from .._primitives.site import check_step, site_of
 from .._primitives.tap import check_sink, no_transforms, tap_p
@@ -40,6 +42,7 @@ class _Options(TypedDict, total=False):
     with_device: bool
     with_transforms: bool
     with_index: bool
+    flush_interval: float | None
 
 
 @overload
@@ -65,6 +68,7 @@ def tap(
     with_device: bool = False,
     with_transforms: bool = False,
     with_index: bool = False,
+    flush_interval: float | None = None,
 ) -> Any:
     """Sends `value` to `target` while the program runs, and returns it.
 
@@ -99,6 +103,9 @@ def tap(
         with_index: pass the position of the arrays in the whole value as keyword `index`: a tuple of slices for each.
         with_transforms: pass the transformations as keyword `transforms`: a tuple of
             ("batch", {"batch_dims": (...)}), innermost first.
+        flush_interval: seconds for which a loop of a compiled program may collect records before it sends them
+            together, which makes a tap cost a few nanoseconds; see docs/chunks.md. 0 sends each record at once. The
+            default is `callout.config.tap_flush_interval`.
 
     Returns:
         `value` itself, or `result`.
@@ -127,6 +134,10 @@ def tap(
         return returned  # nothing to send
     out = flat
     steps = [] if step is None else [check_step(step)]
+    if flush_interval is None:
+        flush_interval = config.tap_flush_interval or 0.0
+    if flush_interval:
+        chunked_taps.ensure()
     some = with_device or with_transforms or with_index
     keywords = TapKeywords(with_device, with_transforms, with_index) if some else NO_KEYWORDS
     for each, wanted in receivers(target, keywords):
@@ -151,6 +162,7 @@ def tap(
             sharding=sharding,
             device_index=device_index or chosen.device_index,
             has_step=step is not None,
+            flush_interval=flush_interval,
         )
         sent = tree
         if sink is not None:

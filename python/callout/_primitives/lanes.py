@@ -265,6 +265,11 @@ def _lane(kind: _Kind, params: dict[str, Any], lanes: Lanes, token: Any, args: S
     return outs
 
 
+def over_lanes(eqn: Any, args: Sequence[Any]) -> list[Any]:
+    """Binds the callback of an unthreaded lanes equation once for each live lane, in order. Returns all lanes' results."""
+    return _loop(_kinds[eqn.primitive], dict(eqn.params["params"]), eqn.params["lanes"], None, args)[1]
+
+
 _LOOPS = "callout.lanes"  # a module's attribute: the number of such loops
 
 

@@ -17,6 +17,7 @@ from .._targets import target_attributes
 
 ALL_PPB = 1_000_000_000  # the scale of `sample`: parts in a billion
 _LONGEST_S = 1e9  # about 30 years
+LONGEST_FLUSH_S = 3600.0  # a clock counts the microseconds in 32 bits
 TARGET = "callout.v1.tap"
 _STEPS = np.iinfo(np.int64)
 
@@ -34,11 +35,15 @@ class Site:
     inline: bool = False  # eager taps run in the caller
     has_step: bool = False  # the last operand is the step, which is not part of the value
     has_handle: bool = False  # the first operand is the sink's handle, which is not part of the value
+    flush_interval: float = 0.0  # seconds for which a loop may collect records; 0: none
+    has_rows: bool = False  # each row of the operands is a record; the last operand is the number of rows
     whole_batch: bool = False  # send the whole batch under every vmap, even of a cond or a loop
 
     def attributes(self) -> dict[str, str | int]:
         """Returns the attributes for the target, without the name of the callback."""
-        return {"label": self.label, "leaves": "\n".join(self.leaves), "step": self.has_step, **dict(self.options)}
+        rows = {"rows": True} if self.has_rows else {}
+        named = {"label": self.label, "leaves": "\n".join(self.leaves), "step": self.has_step}
+        return {**named, **rows, **dict(self.options)}
 
     def is_for_one_process(self) -> bool:
         """Returns True if the core needs to know which process this is."""
@@ -49,6 +54,13 @@ def _interval_ns(seconds: float | None) -> int:
     if seconds is not None and (not isinstance(seconds, (int, float, np.number)) or not seconds >= 0):
         raise ValueError(f"callout.tap: min_interval must be 0 or more seconds, got {seconds!r}")
     return min(int(min(seconds or 0, _LONGEST_S) * 1e9), 2**63 - 1)
+
+
+def _flush_seconds(seconds: float) -> float:
+    is_number = isinstance(seconds, (int, float, np.number)) and not isinstance(seconds, bool)
+    if not is_number or not seconds >= 0:
+        raise ValueError(f"callout.tap: flush_interval must be 0 or more seconds, got {seconds!r}")
+    return float(min(seconds, LONGEST_FLUSH_S))
 
 
 def _sample_ppb(sample: float | None) -> int:
@@ -116,6 +128,7 @@ def make_site(
     device_index: int = 0,
     has_step: bool = False,
     can_fail: bool = False,
+    flush_interval: float = 0.0,
     **numbers: int,
 ) -> Site:
     """Returns the site of a tap of leaves with these names. Raises ValueError for a bad option.
@@ -151,6 +164,7 @@ def make_site(
         sharding=sharding,
         device_index=check_index("callout.tap: device_index", device_index),
         has_step=has_step,
+        flush_interval=_flush_seconds(flush_interval),
     )
 
 

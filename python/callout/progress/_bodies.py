@@ -4,10 +4,6 @@
 A marker is found at the top level of a body and in the functions that are called there. A marker inside a cond is not
 found, because the program does not reach it in each iteration.
 
-A while loop that JAX made from scan or fori_loop has a counter. Such a loop is cut into chunks by moving its bound,
-without a second counter, so that XLA compiles the same loop otherwise. With a second counter, LLVM was seen to round a
-few bodies differently.
-
 A recipe computes a bar's field once for each chunk, instead of in each step. A field is a function of the body's
 results, which the loop carries or has written to the results of a scan. So the inner loop need not compute the field,
 and equals the loop without a bar.
@@ -110,60 +106,6 @@ def with_marks(jaxpr: Any, change: Callable[[Mark], Mark]) -> Any:
         eqns.append(eqn)
     changed = inner.replace(eqns=eqns)
     return changed if inner is jaxpr else jaxpr.replace(jaxpr=changed)
-
-
-@dataclasses.dataclass(frozen=True)
-class Counter:
-    """Holds the indices of the counter and of its bound among the carried values, or the bound itself."""
-
-    place: int
-    bound_place: int | None
-    bound: Any = None
-
-    def end(self, values: Sequence[Any], limit: Any) -> Any:
-        """Computes where a chunk of `limit` steps (int32) ends."""
-        first = values[self.place]
-        bound = self.bound if self.bound_place is None else values[self.bound_place]
-        bound = lax.convert_element_type(bound, first.dtype)
-        steps = lax.convert_element_type(limit, first.dtype)
-        # If the difference overflows, the rest of the loop becomes one chunk.
-        return lax.select(lax.gt(lax.sub(bound, first), steps), lax.add(first, steps), bound)
-
-
-def find_counter(cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int) -> Counter | None:
-    """Returns the counter of `while i < bound: ...; i += 1`; None for any other loop."""
-    condition, body = jaxprs.opened(cond_jaxpr), jaxprs.opened(body_jaxpr)
-    if len(condition.eqns) != 1 or condition.eqns[0].primitive.name != "lt" or condition.constvars:
-        return None
-    (eqn,) = condition.eqns
-    counter, bound = eqn.invars
-    kind = getattr(counter, "aval", None)
-    if condition.outvars != eqn.outvars or kind is None or kind.shape or kind.dtype not in (np.int32, np.int64):
-        return None
-    carried = condition.invars[cond_nconsts:]
-    place = _place(carried, counter)
-    if place is None or not _is_step(body, body.invars[body_nconsts + place], body.outvars[place]):
-        return None
-    if not _jax_compat.is_variable(bound):
-        return Counter(place, None, bound.val)
-    bound_place = _place(carried, bound)
-    if bound_place is None or body.outvars[bound_place] is not body.invars[body_nconsts + bound_place]:
-        return None
-    return Counter(place, bound_place)
-
-
-def _place(variables: Sequence[Any], atom: Any) -> int | None:
-    return next((i for i, variable in enumerate(variables) if variable is atom), None)
-
-
-def _is_step(body: Any, before: Any, after: Any) -> bool:
-    """Returns True if `after` is `before + 1`."""
-    for eqn in body.eqns:
-        if any(variable is after for variable in eqn.outvars):
-            first, second = (*eqn.invars, None)[:2]
-            is_one = second is not None and not _jax_compat.is_variable(second) and np.all(second.val == 1)
-            return bool(eqn.primitive.name == "add" and first is before and is_one)
-    return False
 
 
 CONSTANT, RESULT, STACK = "constant", "result", "stack"

@@ -24,19 +24,16 @@ from typing import Any
 import jax
 import numpy as np
 from jax import lax
-from jax.extend import core as jex_core
 from jax.interpreters import mlir
 
 from .. import _jax_compat
-from .._base.patches import Place
-from .._primitives import context
+from .._primitives import context, loop_lowering
 from ._bars import FIRST, LAST
-from ._bodies import CONSTANT, STACK, Found, Recipe, Source, evaluate, find, find_counter, with_marks
-from ._marker import CLOCK_CHUNK, Mark, ask_clock, has_clock, has_marks, send
+from .._primitives.loop_counters import find_counter
+from ._bodies import CONSTANT, STACK, Found, Recipe, Source, evaluate, find, with_marks
+from .._primitives.chunk_clock import CLOCK_CHUNK, ask_clock, has_clock
+from ._marker import Mark, has_marks, send
 from ._settings import Settings
-
-_scan_p = jex_core.primitives.scan_p
-_while_p = jex_core.primitives.while_p
 
 _UPDATES = 1000  # of a loop that has a known length and no clock
 _MOST_STEPS = 2**31 - 1  # in a chunk, because the inner loop counts them in an int32
@@ -282,9 +279,4 @@ def _grown(state: Any, is_first: Any) -> Any:
     return state.at[CLOCK_CHUNK].set(lax.select(is_first, chunk, grown))
 
 
-def hooked() -> list[Place]:
-    """Returns the places of JAX's rules that are replaced. Loops without a marker still use JAX's rules."""
-    rules = _jax_compat.lowering_rules()
-    if rules is None:
-        return []
-    return [Place(rules, _scan_p, before=_lower_scan), Place(rules, _while_p, before=_lower_while)]
+loop_lowering.add(_lower_scan, _lower_while)

@@ -7,7 +7,7 @@ the marker is compiled to a message each time that the program reaches it, which
 The first operand is not shown. It is a value that the step depends on, because JAX moves equations that depend on
 nothing out of loops that it differentiates.
 
-Between chunks of steps, a loop asks a clock by a second primitive; see src/sinks/progress_bar.h.
+Between chunks of steps, a loop asks a clock; see _primitives/chunk_clock.py.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from jax.extend import core as jex_core
 from jax.interpreters import ad, batching, mlir
 
 from .. import _jax_compat
-from .._primitives import context, effects, lowering
-from .._primitives.call import lower_call
+from .._primitives import effects, lowering
+from .._primitives.chunk_clock import ask_clock, has_clock
 from .._primitives.eager import check_usable, to_hosts
 from .._primitives.site import Site
 from .._primitives.tap import no_transforms, tap_p
-from .._targets.target import NamedTarget
 from ._bars import REST, SINGLE, Loop
 from ._embedded import LoopTarget
 from ._settings import Settings
@@ -143,11 +142,6 @@ def _partial_eval(_: Any, unknown_in: Sequence[bool], instantiated_in: Sequence[
 _jax_compat.register_remat_rule(mark_p, _partial_eval, lambda *_: [])
 
 
-def has_clock(ctx: mlir.LoweringRuleContext) -> bool:
-    """Returns whether each device runs the lowered code on its own, and can ask the clock."""
-    return context.num_devices(ctx) < 2 and not context.automatic_axes(ctx)
-
-
 def _lower(ctx: mlir.LoweringRuleContext, *args: Any, mark: Mark) -> Sequence[Any]:
     """Lowers a marker that was not removed to a message. The loop already counts markers behind an unrolled scan."""
     if mark.is_counted:
@@ -180,28 +174,3 @@ def send(loop: Loop, head: Any, ids: Any, lanes: Any, fields: Sequence[Any]) -> 
         site=Site(target.label, ("",) * len(leaves)),
         transforms=no_transforms,
     )
-
-
-CLOCK_STATE = jax.core.ShapedArray((8,), np.dtype(np.uint32))
-CLOCK_CHUNK = 7  # the index of the number of steps in the state
-
-clock_p = jex_core.Primitive("callout_progress_clock")
-_CLOCK = NamedTarget("progress_clock:")
-
-
-def ask_clock(state: Any, interval_us: int) -> Any:
-    """Returns the state after a chunk, with the length of the next chunk. `interval_us`: 0 leaves the length unchanged."""
-    return clock_p.bind(state, np.uint32(interval_us))
-
-
-@clock_p.def_abstract_eval
-def _clock_abstract_eval(*_: Any) -> Any:
-    return CLOCK_STATE
-
-
-def _lower_clock(ctx: mlir.LoweringRuleContext, *args: Any) -> list[Any]:
-    # The call has a side effect, so that XLA does not merge the calls of two loops.
-    return lower_call(ctx, args, "callout.progress", _CLOCK, ordered=False, has_side_effect=True)
-
-
-lowering.register(clock_p, _lower_clock)

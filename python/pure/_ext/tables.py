@@ -95,6 +95,7 @@ TARGET_ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
         _attribute('min_interval_ns', 'nanoseconds between records', least=0),
         _attribute('on_full', 'what happens to a record when the queue is full', least=0, most=2, choices=('block', 'drop_newest', 'fail')),
         _attribute('step', "1: one more operand behind the leaves, an integer: the record's step. `every` then means steps that it divides", least=0, most=1),
+        _attribute('rows', '1: each row of the operands and of the step, along their first dimension, is a record; behind the step comes one more operand, u32[]: how many rows to send', least=0, most=1),
         _attribute('sample_ppb', 'send with this probability, in parts in a billion', fallback=1000000000, least=1, most=1000000000),
         _attribute('only_device', 'send from the device with this ordinal alone; -1: from all', fallback=-1),
         _attribute('only_process', 'send from the process with this index alone', fallback=-1),

@@ -277,6 +277,7 @@ class HostTap:
     name: str
     attributes: Mapping[str, Any]
     has_step: bool
+    has_rows: bool
     ordinals: Sequence[int]
     packed: tuple[int, Sequence[Any]] | None
     answer: tuple[Any, ...]
@@ -296,9 +297,12 @@ class HostTap:
             ordinal = self.ordinals[0]
             if len(self.ordinals) > 1:
                 ordinal, operands = self.ordinals[int(operands[-1])], operands[:-1]
+            self.callback = self.callback or find(self.name)
+            if self.has_rows:
+                self._send_rows(operands[:-1], int(operands[-1]), ordinal)
+                return (arrays[0],) if self.threaded else self.answer
             if self.has_step:
                 step, operands = first_integer(operands[-1]), operands[:-1]  # under vmap the first lane's step counts
-            self.callback = self.callback or find(self.name)
             self._tap.send(self.callback, operands, ordinal, step)
         except BaseException as error:  # noqa: BLE001 - raised by JAX or by the next barrier
             self.call.fail(BaseException.with_traceback(error, None), ordinal)

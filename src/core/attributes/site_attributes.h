@@ -185,6 +185,7 @@ struct TapAttributes : SiteAttributes {
   int64_t min_interval_ns = 0;
   OverflowPolicy on_full = OverflowPolicy::kBlock;
   bool step = false;
+  bool rows = false;
   int64_t sample_ppb = kAllPpb;
   int64_t only_device = -1;
   int64_t only_process = -1;
@@ -207,6 +208,10 @@ inline constexpr auto kTapRows = std::tuple_cat(
         Optional("step", &TapAttributes::step,
                  "1: one more operand behind the leaves, an integer: the record's step. `every` then means steps that "
                  "it divides"),
+        Optional(
+            "rows", &TapAttributes::rows,
+            "1: each row of the operands and of the step, along their first dimension, is a record; behind the step "
+            "comes one more operand, u32[]: how many rows to send"),
         Optional("sample_ppb", &TapAttributes::sample_ppb, "send with this probability, in parts in a billion",
                  {.least = 1, .most = kAllPpb}),
         Optional("only_device", &TapAttributes::only_device,

@@ -109,7 +109,7 @@ bool BoundedQueue::WaitForRoom(uint64_t charged_bytes) {
 }
 
 BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint64_t charged_bytes, WhenFull when_full,
-                                            RecordHeader** record) {
+                                            RecordHeader** record, uint32_t rows) {
   bytes = AlignUp(bytes, alignof(RecordHeader));
   SpinningLock lock(mutex_);
   if (closed_) return Outcome::kClosed;
@@ -133,9 +133,10 @@ BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint6
   header->kind = kind;
   header->num_buffers = 0;
   header->ticket = taken_.load(std::memory_order_relaxed) + 1;  // only changes under this lock
-  if (kind != RecordKind::kValue) [[unlikely]]
+  if (kind != RecordKind::kValue && kind != RecordKind::kRows) [[unlikely]]
     ++others_;
   header->sequence = header->ticket - others_;
+  others_ -= rows - 1;
   taken_.store(header->ticket, std::memory_order_release);
   charged_.store(charged_.load(std::memory_order_relaxed) + charged_bytes, std::memory_order_relaxed);
   *record = header;
@@ -151,6 +152,12 @@ void BoundedQueue::Commit(RecordHeader* record) {
 bool BoundedQueue::HasUndelivered() const {
   MutexLock lock(mutex_);  // a later producer locks after this call, and so sees the caller's writes
   return delivered_.load(std::memory_order_seq_cst) < taken_.load(std::memory_order_relaxed);
+}
+
+bool BoundedQueue::HasRoomNow() const {
+  MutexLock lock(mutex_);
+  const uint64_t released = released_.load(std::memory_order_relaxed);  // an older value only shows less room
+  return charged_.load(std::memory_order_relaxed) - released < capacity_;
 }
 
 bool BoundedQueue::HasWork() const {
@@ -174,7 +181,7 @@ RecordHeader* BoundedQueue::Peek() {
 
 void BoundedQueue::Pop(RecordHeader* record) {
   popped_ticket_ = record->ticket;
-  popped_values_ = record->sequence;
+  popped_values_ = record->sequence + (record->kind == RecordKind::kRows ? record->values() - 1 : 0);
   popped_charged_ += record->charged_bytes;
   head_offset_ += record->bytes;
 }
@@ -182,7 +189,7 @@ void BoundedQueue::Pop(RecordHeader* record) {
 uint64_t BoundedQueue::CountValues() {
   uint64_t values = 0;
   while (RecordHeader* record = Peek()) {
-    if (record->kind == RecordKind::kValue) ++values;
+    values += record->values();
     for (uint32_t i = 0; i < record->num_buffers; ++i) FreeBlock(record->blocks()[i]);
     Pop(record);
   }

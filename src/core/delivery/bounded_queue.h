@@ -27,6 +27,7 @@ struct TapSite;
 
 enum class RecordKind : uint32_t {
   kValue,
+  kRows,        ///< Several records of one site, see tap_rows.h.
   kLost,        ///< A record without buffers, because there was no memory for them. Its producer knows.
   kRetireSite,  ///< A marker without buffers; the site is destroyed when its last queue delivers the marker.
 };
@@ -45,13 +46,18 @@ struct alignas(16) RecordHeader {
   uint32_t num_buffers;
   uint64_t charged_bytes;  ///< Bytes that count against the queue's capacity.
   uint64_t ticket;         ///< Number of the record in the queue, from 1.
-  uint64_t sequence;       ///< Number of the record among those of kind kValue.
+  uint64_t sequence;       ///< Number of the record, or of its first row, among those of kinds kValue and kRows.
   TapSite* site;
   int64_t run_id;
   uint64_t ticks;  ///< Time at which the tap ran, see base/ticks.h.
   int32_t device_ordinal;
   uint32_t skipped;  ///< See Record.
-  int64_t step;      ///< Only if the site's records have a step.
+  int64_t step;      ///< Only if the site's records have a step. For kRows, the number of rows.
+
+  /// Returns how many values the record holds.
+  uint64_t values() const {
+    return kind == RecordKind::kValue ? 1 : kind == RecordKind::kRows ? static_cast<uint64_t>(step) : 0;
+  }
 
   callout_buffer* buffers() { return reinterpret_cast<callout_buffer*>(this + 1); }
   void** blocks() { return reinterpret_cast<void**>(buffers() + num_buffers); }
@@ -204,9 +210,10 @@ class BoundedQueue {
 
   /// Reserves room for a record of `bytes` in the queue's memory that counts `charged_bytes` against the capacity. A
   /// record larger than the capacity is taken when the queue is empty. kWait: Blocks until there is room or the queue
-  /// is closed. The caller fills the record, whose size, kind and numbers are set, and calls Commit. Thread-safe. GIL
-  /// not needed.
-  Outcome Reserve(RecordKind kind, size_t bytes, uint64_t charged_bytes, WhenFull when_full, RecordHeader** record);
+  /// is closed. The caller fills the record, whose size, kind and numbers are set, and calls Commit. `rows`: how many
+  /// records a record of kind kRows holds, which have consecutive numbers. Thread-safe. GIL not needed.
+  Outcome Reserve(RecordKind kind, size_t bytes, uint64_t charged_bytes, WhenFull when_full, RecordHeader** record,
+                  uint32_t rows = 1);
 
   /// Publishes a record. Thread-safe.
   void Commit(RecordHeader* record);
@@ -226,6 +233,9 @@ class BoundedQueue {
 
   /// Makes popped records count as delivered, and returns their room. One consumer.
   void PublishProgress();
+
+  /// Returns true if the queue had room for more records a moment ago. Thread-safe.
+  bool HasRoomNow() const;
 
   /// Returns true if a popped record does not count as delivered yet. One consumer.
   bool HasUnpublished() const {
@@ -275,7 +285,7 @@ class BoundedQueue {
   alignas(64) Chunk* tail_ CALLOUT_GUARDED_BY(mutex_);
   uint64_t known_room_ CALLOUT_GUARDED_BY(mutex_) = 0;  // `charged_` may reach this without another look at `released_`
   uint64_t capacity_ CALLOUT_GUARDED_BY(mutex_);
-  uint64_t others_ CALLOUT_GUARDED_BY(mutex_) = 0;  // records taken that are no values
+  uint64_t others_ CALLOUT_GUARDED_BY(mutex_) = 0;  // tickets without a value, less further rows
   uint64_t blocked_ CALLOUT_GUARDED_BY(mutex_) = 0;
   bool closed_ CALLOUT_GUARDED_BY(mutex_) = false;
   std::condition_variable_any room_;

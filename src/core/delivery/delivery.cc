@@ -13,6 +13,7 @@
 #include "core/base/ticks.h"
 #include "core/callbacks/invoke.h"
 #include "core/callbacks/probe.h"
+#include "core/delivery/tap_rows.h"
 
 namespace callout::internal {
 namespace {
@@ -90,11 +91,15 @@ void PutSkippedBack(TapSite& site, const Sending& sending, uint32_t count) {
   header.ticks = Ticks();
   header.device_ordinal = sending.device_ordinal;
   header.skipped = TakeSkipped(site, sending);
-  header.step = sending.step.value_or(0);
+  header.step = sending.rows > 0 ? sending.rows : sending.step.value_or(0);
   if (CopyBuffers(header, sending.buffers.data())) [[likely]]
     return true;
   PutSkippedBack(site, sending, header.skipped);
   return false;
+}
+
+[[gnu::always_inline]] inline RecordKind KindOf(const Sending& sending) {
+  return sending.rows > 0 ? RecordKind::kRows : RecordKind::kValue;
 }
 
 // Asks the site's senders and throttle, and counts a record that the throttle leaves out.
@@ -207,9 +212,9 @@ std::vector<std::pair<NamedQueueStats, Delivery::Channel*>> Delivery::Channels()
   return channels;
 }
 
-bool Delivery::CountDrop(TapSite& site, BoundedQueue::Outcome outcome) {
-  site.callback->stats().drops.fetch_add(1, std::memory_order_relaxed);
-  if (outcome == BoundedQueue::Outcome::kClosed) refused_.fetch_add(1, std::memory_order_relaxed);
+bool Delivery::CountDrop(TapSite& site, BoundedQueue::Outcome outcome, uint32_t count) {
+  site.callback->stats().drops.fetch_add(count, std::memory_order_relaxed);
+  if (outcome == BoundedQueue::Outcome::kClosed) refused_.fetch_add(count, std::memory_order_relaxed);
   return outcome == BoundedQueue::Outcome::kFull && site.policy == OverflowPolicy::kFail;
 }
 
@@ -249,6 +254,8 @@ bool Delivery::Passes(TapSite& site, std::span<const callout_buffer> value) {
 }
 
 Status Delivery::Push(TapSite& site, const Sending& sending) {
+  if (site.has_rows) [[unlikely]]
+    return Enqueue(site, sending);
   if (!IsAdmitted(site, sending.device_ordinal, sending.step)) return OkStatus();
   return PushAdmitted(site, sending);
 }
@@ -266,11 +273,37 @@ Status Delivery::PushAdmitted(TapSite& site, const Sending& sending) {
 Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
   if (ProcessIsForkedChild()) [[unlikely]]
     return ForkedChildError();
+  if (site.has_rows && sending.rows == 0) [[unlikely]]
+    return EnqueueRows(site, sending);
   if (closed_.load(std::memory_order_acquire)) [[unlikely]] {
     return NotTaken(site, sending, BoundedQueue::Outcome::kClosed);
   }
   Channel* channel = ChannelFor(site.callback->worker(), sending.device_ordinal);
   return PushTo(*channel, site, sending);
+}
+
+Status Delivery::EnqueueRows(TapSite& site, const Sending& sending) {
+  CALLOUT_ASSIGN_OR_RETURN(const TapRows rows, SplitRows(site, sending.buffers));
+  const int32_t device = sending.device_ordinal;
+  if (!site.senders.Admits(device)) return OkStatus();
+  const auto place = sending.skipped ? Throttle::Place::kUpstream : Throttle::Place::kInProgram;
+  // A sender that comes again would ask the throttle twice about each row, so it is not refused room any more.
+  const bool comes_again = sending.patience == Patience::kComesAgain;
+  if (comes_again && !ChannelFor(site.callback->worker(), device)->queue->HasRoomNow()) {
+    if (site.policy == OverflowPolicy::kBlock) return Unavailable("the tap queue is full");
+  }
+  const AdmittedRows admitted(site, rows, device, place);
+  if (admitted.count() == 0) return OkStatus();
+  bool queued = false;
+  Sending all = sending;
+  all.buffers = admitted.buffers();
+  all.rows = admitted.count();
+  all.step = std::nullopt;
+  all.queued = &queued;
+  Status status = Enqueue(site, all);
+  if (!queued) site.throttle->AddSkipped(admitted.skipped(), device, place);
+  if (queued && sending.queued != nullptr) *sending.queued = true;
+  return status;
 }
 
 [[gnu::noinline, gnu::cold]] BoundedQueue::Outcome Delivery::WaitForRoom(Channel& channel, const Callback& callback,
@@ -280,8 +313,10 @@ Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
   const InFlightScope in_flight(Activity::kWaitingForRoom, callback.id(), sending.device_ordinal, sending.run_id);
   const ProfileSpan wait;
   // A delivery thread that waited for room would wait for itself.
-  const WhenFull when_full = DeliveryThread::IsCurrent() ? WhenFull::kExceed : WhenFull::kWait;
-  const auto outcome = channel.queue->Reserve(RecordKind::kValue, size.bytes, size.charged, when_full, header);
+  const bool exceeds = DeliveryThread::IsCurrent() || sending.patience == Patience::kComesAgain;
+  const WhenFull when_full = exceeds ? WhenFull::kExceed : WhenFull::kWait;
+  const auto outcome =
+      channel.queue->Reserve(KindOf(sending), size.bytes, size.charged, when_full, header, std::max(sending.rows, 1U));
   if (wait.on()) RecordRoomWait(wait, callback, sending.device_ordinal);
   return outcome;
 }
@@ -291,8 +326,10 @@ Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
                                                                        const Sending& sending, RecordHeader** header) {
   using WhenFull = BoundedQueue::WhenFull;
   const RecordSize size = MeasureRecord(sending.buffers);
-  const auto outcome = channel.queue->Reserve(RecordKind::kValue, size.bytes, size.charged, WhenFull::kGiveUp, header);
-  const bool waits = site.policy == OverflowPolicy::kBlock && sending.patience == Patience::kWaits;
+  const auto outcome = channel.queue->Reserve(KindOf(sending), size.bytes, size.charged, WhenFull::kGiveUp, header,
+                                              std::max(sending.rows, 1U));
+  const bool may_wait = sending.patience == Patience::kWaits || sending.rows > 0;
+  const bool waits = site.policy == OverflowPolicy::kBlock && may_wait;
   if (outcome == BoundedQueue::Outcome::kFull && waits) [[unlikely]]
     return WaitForRoom(channel, *site.callback, size, sending, header);
   return outcome;
@@ -300,6 +337,7 @@ Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
 
 [[gnu::noinline, gnu::cold]] Status Delivery::NotTaken(TapSite& site, const Sending& sending,
                                                        BoundedQueue::Outcome outcome) {
+  const uint32_t count = std::max(sending.rows, 1U);
   if (sending.patience == Patience::kComesAgain) {
     // The sender still has the record, and counts it when it gives up.
     if (outcome == BoundedQueue::Outcome::kClosed) return Unavailable("the tap queue is closed");
@@ -307,8 +345,8 @@ Status Delivery::Enqueue(TapSite& site, const Sending& sending) {
     if (outcome == BoundedQueue::Outcome::kFull && waits) return Unavailable("the tap queue is full");
   }
   // An inspector has already counted the record, and the skipped records before it.
-  if (site.inspector == nullptr) PutSkippedBack(site, sending, sending.skipped.value_or(0) + 1);
-  const bool fails = CountDrop(site, outcome);
+  if (site.inspector == nullptr) PutSkippedBack(site, sending, sending.skipped.value_or(0) + count);
+  const bool fails = CountDrop(site, outcome, count);
   if (outcome == BoundedQueue::Outcome::kNoMemory) return OutOfMemory(TotalBytes(sending.buffers), "a tap's value");
   if (!fails) return OkStatus();
   return ResourceExhausted(Cat("the tap queue is full and the tap was made with on_full=\"fail\": no room for the ",

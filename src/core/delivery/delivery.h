@@ -94,6 +94,8 @@ struct Sending {
   /// of the site's throttle.
   std::optional<uint32_t> skipped = {};
   bool* queued = nullptr;  ///< Set to true once a record is in the queue. Null: not wanted.
+  /// For records that come together: their number; the buffers are those of AdmittedRows. 0: one record.
+  uint32_t rows = 0;
 };
 
 /// Returns "python" or "native".
@@ -147,7 +149,8 @@ class CALLOUT_EXPORT Delivery {
   Status PushAdmitted(TapSite& site, const Sending& sending);
   /// Asks the inspector, as the second step. Thread-safe. GIL not needed.
   static Result<Inspector::Send> Inspect(TapSite& site, const Sending& sending);
-  /// Puts the record into the queue, as the third step. Blocks and fails like Push. Thread-safe.
+  /// Puts the record into the queue, as the third step. Blocks and fails like Push. Thread-safe. A site with rows takes
+  /// this step alone, with the tap's operands as buffers; the throttle then decides about each row.
   Status Enqueue(TapSite& site, const Sending& sending);
   /// Counts a record that its program could not send. `outcome` is not kTaken. Returns true if the site's policy makes
   /// the failure an error. Thread-safe. GIL not needed.
@@ -223,8 +226,9 @@ class CALLOUT_EXPORT Delivery {
                                            const Sending& sending, RecordHeader** header);
   static BoundedQueue::Outcome TakeRoom(Channel& channel, const TapSite& site, const Sending& sending,
                                         RecordHeader** header);
-  bool CountDrop(TapSite& site, BoundedQueue::Outcome outcome);
+  bool CountDrop(TapSite& site, BoundedQueue::Outcome outcome, uint32_t count = 1);
   Status NotTaken(TapSite& site, const Sending& sending, BoundedQueue::Outcome outcome);
+  Status EnqueueRows(TapSite& site, const Sending& sending);
   Status PushTo(Channel& channel, TapSite& site, const Sending& sending);
 
   Upstream* upstream() const { return upstream_.load(std::memory_order_acquire); }

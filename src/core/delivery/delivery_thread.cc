@@ -15,6 +15,7 @@
 #include "core/base/ticks.h"
 #include "core/callbacks/invoke.h"
 #include "core/callbacks/probe.h"
+#include "core/delivery/tap_rows.h"
 #include "core/delivery/tap_site.h"
 #include "core/frame/buffer.h"
 
@@ -295,7 +296,8 @@ void DeliveryThread::Deliver(RecordHeader& header) {
   }
   if (header.kind == RecordKind::kLost) return;
   std::span<const callout_buffer> buffers(header.buffers(), header.num_buffers);
-  const std::span<const int64_t> offsets = TakeOffsets(site.info, buffers);
+  const bool has_rows = header.kind == RecordKind::kRows;
+  const std::span<const int64_t> offsets = has_rows ? std::span<const int64_t>() : TakeOffsets(site.info, buffers);
   const Record record = {.site = &site.info,
                          .buffers = buffers,
                          .blocks = header.blocks(),
@@ -304,8 +306,19 @@ void DeliveryThread::Deliver(RecordHeader& header) {
                          .run_id = header.run_id,
                          .sequence = header.sequence,
                          .ticks = header.ticks,
-                         .step = site.info.has_step ? std::optional(header.step) : std::nullopt,
+                         .step = site.info.has_step && !has_rows ? std::optional(header.step) : std::nullopt,
                          .skipped = header.skipped};
+  if (has_rows) [[unlikely]]
+    return DeliverRows(site, record, static_cast<uint32_t>(header.step));
+  DeliverOne(site, record);
+}
+
+void DeliveryThread::DeliverRows(const TapSite& site, const Record& whole, uint32_t rows) {
+  RowReader reader(site.info, whole, rows);
+  for (uint32_t row = 0; row < rows; ++row) DeliverOne(site, reader.Read(row));
+}
+
+void DeliveryThread::DeliverOne(const TapSite& site, const Record& record) {
   if (site.router == nullptr) [[likely]]
     return DeliverTo(site.callback, record);
   DeliverBehindHandle(site, record);

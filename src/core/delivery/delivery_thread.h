@@ -102,6 +102,8 @@ class CALLOUT_EXPORT DeliveryThread {
   bool DrainOnce();
   void DrainQueue(BoundedQueue& queue);
   void Deliver(RecordHeader& header);
+  void DeliverRows(const TapSite& site, const Record& whole, uint32_t rows);
+  void DeliverOne(const TapSite& site, const Record& record);
   void DeliverTo(const std::shared_ptr<Callback>& receiver, const Record& record);
   void DeliverBehindHandle(const TapSite& site, const Record& record);
   Status FindReceiver(const TapSite& site, const Record& record);

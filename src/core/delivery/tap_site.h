@@ -176,6 +176,7 @@ struct TapSite {
         info(InfoOf(*callback, attributes)),
         throttle(std::make_unique<Throttle>(attributes)),
         policy(attributes.on_full),
+        has_rows(attributes.rows),
         inspector(callback->inspector()),
         router(callback->router()),
         behind_handle(router == nullptr ? nullptr : std::make_unique<const SiteInfo>(info.BehindFirst())),
@@ -185,6 +186,7 @@ struct TapSite {
   const SiteInfo info;
   const std::unique_ptr<Throttle> throttle;
   const OverflowPolicy policy;
+  const bool has_rows;         ///< The operands hold several records, see tap_rows.h.
   Inspector* const inspector;  ///< Borrowed from the callback.
   Router* const router;        ///< Borrowed from the callback.
   /// The site without the leaf that holds the handle, for receivers that `router` finds. Null without a router.

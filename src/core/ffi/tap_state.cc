@@ -63,6 +63,10 @@ Result<std::unique_ptr<TapSite>> MakeCheckedTapSite(std::shared_ptr<Callback> ca
                                                     const TapAttributes& attributes) {
   auto site = std::make_unique<TapSite>(std::move(callback), attributes);
   CALLOUT_RETURN_IF_ERROR(CheckSite(*site));
+  if (site->has_rows && site->inspector != nullptr) {
+    return InvalidArgument("callout: tap '" + site->info.label +
+                           "': its callback looks at values in the program, so it takes no rows (attribute `rows`)");
+  }
   return site;
 }
 
@@ -115,6 +119,7 @@ callout_call BuffersOnly(std::span<const callout_buffer> args, std::span<const c
 
 Status TapOperands::Split(const TapSite& site, std::span<const callout_buffer> args) {
   value_ = args;
+  if (site.has_rows) return OkStatus();  // Delivery splits the rows when their number is on the host.
   if (site.info.has_step) [[unlikely]] {
     // The step comes after the leaves.
     const size_t place = site.info.leaf_names.size();

@@ -52,7 +52,7 @@ Result<std::shared_ptr<TapDevice>> DeviceTaps::On(int ordinal) {
 Status DeviceTaps::Take(TapSite& site, const DeviceSending& sending) {
   const int32_t ordinal = sending.device_ordinal;
   if (!site.senders.Admits(ordinal)) return OkStatus();
-  const bool waits_for_step = site.info.has_step && site.throttle->AsksForStep();
+  const bool waits_for_step = site.has_rows || (site.info.has_step && site.throttle->AsksForStep());
   if (!waits_for_step && !Delivery::Admit(site, ordinal, std::nullopt)) return OkStatus();
   if (closed_.load(std::memory_order_acquire)) {
     (void)delivery_.Refuse(site, ordinal, BoundedQueue::Outcome::kClosed);

@@ -396,7 +396,7 @@ void TapDevice::TakeStage(Ring& ring, Entry& entry) {
 }
 
 Status TapDevice::Queue(Entry& entry, TapSite& site, const DeviceSending& sending) {
-  const bool waits_for_step = site.info.has_step && site.throttle->AsksForStep();
+  const bool waits_for_step = !site.has_rows && site.info.has_step && site.throttle->AsksForStep();
   Describe(*entry.slot, entry.shape, site, sending, /*is_admitted=*/!waits_for_step);
   cuda::ContextScope current(device());
   CALLOUT_RETURN_IF_ERROR(current.TakeStatus());

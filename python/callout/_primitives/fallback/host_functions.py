@@ -156,10 +156,13 @@ def tap(call: FallbackCall, callback: _ext.Callback | None = None) -> _ext.HostT
     `call.packed`: the types of the arrays in a packed operand. `call.answer`: the results for JAX. `callback`: by
     default the one that the name is bound to.
     """
-    encoded = target_attributes.encode(call.where, TAP, call.attributes)
-    has_step, ordinals = bool(call.attributes["step"]), list(call.ordinals or ())
+    attributes = dict(call.attributes)
+    has_rows = bool(attributes.pop("rows", False))
+    encoded = target_attributes.encode(call.where, TAP, attributes)
+    has_step, ordinals = bool(attributes["step"]), list(call.ordinals or ())
     found = call.bound() if callback is None else callback
-    return _ext.HostTap(*(call, found, call.name, encoded, has_step, ordinals), call.packed, call.answer, call.threaded)
+    described = (call, found, call.name, encoded, has_step, has_rows, ordinals)
+    return _ext.HostTap(*described, call.packed, call.answer, call.threaded)
 
 
 def can_carry(call: FallbackCall) -> bool:
