@@ -18,7 +18,7 @@ export CALLOUT_ZIG ZIG_GLOBAL_CACHE_DIR=$root/cache ZIG_LOCAL_CACHE_DIR=$root/ca
 cmake --preset macos
 cmake --build --preset macos
 library=$(readlink -f build/macos/libcallout.dylib)
-# A Mach-O file for 64 bits begins with these bytes, of which the last four are the type of arm64 processors.
+# The first four bytes mark a Mach-O file for 64 bits, the next four a file for arm64 processors.
 [[ $(od -An -tx1 -N8 "$library" | tr -d ' ') == cffaedfe0c000001 ]] ||
   { echo "macos: $library is for another system" && exit 1; }
 echo "macos: compiled and linked: $library. Nothing has been run on a Mac."

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the wheel without C++, checks on which systems pip chooses it, installs it, and tests it with one JAX or more;
-# the environments are kept in build/pure. It runs the suites of features that can use JAX's callbacks, except those in
-# `left_out`, whose features this wheel does not have. Usage: pure_wheel.sh [full] [MINOR:JAX...]  full: suites beyond
-# the quick ones, and more than three parameter sets of a test.
+# Builds the wheel without C++, and checks for which systems pip chooses it. Then the script installs the wheel beside
+# one version of JAX or several, and tests it; the environments stay in build/pure. The script runs the suites of
+# features that can use JAX's callbacks, except those in `left_out`, whose features this wheel lacks.
+#
+# Usage: pure_wheel.sh [full] [MINOR:JAX...]
+# MINOR is a version of Python such as 3.11. By default the script runs the quick suites, with at most three parameter
+# sets of each test. With `full` it runs more suites, with all parameter sets.
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
 size=quick sets='--parameter-sets 3'

@@ -137,7 +137,7 @@ class RunningExample:
 
 
 def problems_of_examples(texts: dict[str, str]) -> Iterator[str]:
-    """Runs the examples in these docstrings, some at once."""
+    """Runs the example of each docstring, several at the same time, and yields a problem for each that fails."""
     waiting = list(texts.items())
     running: list[RunningExample] = []  # oldest first
     while waiting or running:

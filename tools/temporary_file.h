@@ -14,14 +14,14 @@ namespace callout::tools {
 /// The file is in a folder of its own, which the destructor removes. Movable.
 class TemporaryFile {
  public:
-  /// Makes the folder; the file does not exist yet. Errors have the folder.
+  /// Makes the folder; the file does not exist yet. The text of an error names the folder.
   static Result<TemporaryFile> Make();
   TemporaryFile(TemporaryFile&& other) noexcept : folder_(std::exchange(other.folder_, "")) {}
   TemporaryFile& operator=(TemporaryFile&&) = delete;
   ~TemporaryFile();
 
   std::string path() const { return folder_ + "/file"; }
-  /// Writes the whole file. Errors have the path.
+  /// Writes the whole file. The text of an error names the path.
   Status Write(std::string_view bytes) const;
 
  private:

@@ -288,14 +288,15 @@ CALLOUT_C_EXPORT size_t callout_bytes_size(const callout_bytes* bytes) CALLOUT_C
 CALLOUT_C_EXPORT void callout_bytes_destroy(callout_bytes* bytes) CALLOUT_C_NOEXCEPT;
 
 /// Returns bytes from which callout_executable_load makes the executable again, even in another process. The bytes name
-/// callbacks and do not contain them. They are the plugin's code for this machine. UNIMPLEMENTED if the plugin cannot
-/// serialize.
+/// callbacks and do not contain them. They are the plugin's code for this machine. Returns UNIMPLEMENTED if the plugin
+/// cannot serialize.
 CALLOUT_C_STATUS callout_executable_serialize(const callout_executable* executable,
                                               callout_bytes** out) CALLOUT_C_NOEXCEPT;
-/// Loads an executable from the bytes that callout_executable_serialize returned. Only the callbacks of `options`
-/// count. The plugin trusts the bytes, so load them only from a source from which you would load a shared library.
-/// Errors: INVALID_ARGUMENT for other or damaged bytes; FAILED_PRECONDITION for bytes of another plugin or machine;
-/// NOT_FOUND for a name without a binding; else the plugin's own.
+/// Loads an executable from the bytes that callout_executable_serialize returned. Uses the callbacks and
+/// `embedded_code` of `options`, which may be null; its other members have no effect. The plugin trusts the bytes, so
+/// load them only from a source from which you would load a shared library. Returns INVALID_ARGUMENT for bytes that are
+/// damaged or that callout_executable_serialize did not return, FAILED_PRECONDITION for bytes of another plugin or
+/// machine, NOT_FOUND for a name without a binding, and otherwise the plugin's own error.
 CALLOUT_C_STATUS callout_executable_load(const callout_client* client, const void* data, size_t size,
                                          const callout_compile_options* options,
                                          callout_executable** out) CALLOUT_C_NOEXCEPT;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A callback that refers to the callback behind it only while records are under way. Sites outside of programs have
-// one, so that they do not keep the tapped functions and sinks alive.
+// A callback that passes records on to another callback, to which it refers only while records are under way. Tap sites
+// outside of programs have such a callback, so that they do not keep the tapped functions and sinks alive.
 #pragma once
 
 #include <cstdint>

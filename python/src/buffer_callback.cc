@@ -34,7 +34,7 @@ class CollectorPause {
   CollectorPause(const CollectorPause&) = delete;
   CollectorPause& operator=(const CollectorPause&) = delete;
 
-  // Runs the collector outside of the recording.
+  // Runs Python's cyclic collector. The destructors that it calls do not end this thread's recording of a stream.
   static void Collect() {
     const Result<const internal::cuda::Driver*> driver = internal::cuda::Driver::Get();
     if (!driver.ok()) return;
@@ -45,7 +45,7 @@ class CollectorPause {
   }
 
  private:
-  // Guarded by the GIL, or by the mutex where there is no GIL.
+  // The GIL guards these members. In a free-threaded Python, g_mutex guards them.
   inline static nanobind::ft_mutex g_mutex;
   inline static int g_pauses = 0;
   inline static bool g_was_enabled = false;

@@ -16,10 +16,10 @@ namespace callout::python {
 
 struct BufferSignature {
   SharedRef function;
-  /// (leaves of the results) -> out. Empty: `out` is the only leaf.
+  /// Makes the argument `out` from the leaves of the results. If empty, `out` is the only leaf.
   SharedRef unflatten_out;
-  /// (context, out, *leaves of the arguments) -> (args tuple, kwargs dict) of the call. Empty: the call gets (context,
-  /// out, *leaves) unchanged.
+  /// Maps (context, out, *leaves of the arguments) to the (args tuple, kwargs dict) with which `function` is called. If
+  /// empty, `function` is called with (context, out, *leaves).
   SharedRef unflatten;
   /// The user's promise that the function does not use JAX.
   bool numpy_only = false;

@@ -59,8 +59,8 @@ std::string TakeTensor(PyObject* value, const DLDevice& device, const callout_bu
   return DataOfDLPack(source->owner.get(), result, &source->data);
 }
 
-// Returns an item of a CUDA array interface; null if the item is None or missing. The result is an owned reference,
-// because the dict is the user's and reading one item may change it.
+// Returns an item of a CUDA array interface; null if the item is None or missing. The result owns its reference,
+// because a later access to an item may run code of the user's that removes this item from the dict.
 Ref PartOf(const Ref& interface, const char* key) {
   PyObject* part = PyDict_GetItemString(interface.get(), key);
   return part == Py_None ? Ref() : Ref::Borrow(part);

@@ -90,8 +90,8 @@ size_t FirstKept(Leaves& leaves) {
   return i;
 }
 
-// True for a tuple of `count` arrays. They can be stored as leaves whatever the declared structure is, since any tree
-// with this number of leaves is accepted.
+// Returns true for a tuple of `count` arrays. Its elements can be stored as leaves, whatever the declared structure is,
+// because a result may be any tree with the right number of leaves.
 bool IsTupleOfArrays(PyObject* value, uint32_t count) {
   if (!PyTuple_CheckExact(value) || PyTuple_GET_SIZE(value) != static_cast<Py_ssize_t>(count)) return false;
   for (uint32_t i = 0; i < count; ++i) {
@@ -100,7 +100,8 @@ bool IsTupleOfArrays(PyObject* value, uint32_t count) {
   return true;
 }
 
-// `which`: "", or the number of the result followed by a space.
+// Returns the error for a result that does not fit its declaration. `which` is the number of the result and a space, or
+// "" if the error does not concern one of several results.
 Status Misfit(const std::string& which, const std::string& mismatch) {
   return {StatusCode::kInvalidArgument, "its result " + which + "does not fit: " + mismatch, StatusKind::kResult};
 }

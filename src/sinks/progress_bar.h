@@ -26,7 +26,7 @@
 
 namespace callout::internal {
 
-/// A program carries the clock in the name "progress_clock:".
+/// The kind of callback that is the clock. A program calls the clock by the name "progress_clock:".
 inline constexpr std::string_view kProgressClockKind = "progress_clock";
 inline constexpr size_t kProgressStateSize = 8;
 
@@ -34,15 +34,15 @@ inline constexpr size_t kProgressStateSize = 8;
 CALLOUT_EXPORT Result<std::shared_ptr<Callback>> MakeProgressClock(const std::string& label, std::string_view payload);
 
 /// Returns the number of steps of the next chunk, after a chunk of `steps` steps (0: there was none) took `elapsed_ns`.
-/// Grows by a factor of at most 8, because a few quick steps prove little.
+/// The number grows by a factor of at most 8, because a few quick steps say little about the next ones.
 CALLOUT_EXPORT uint32_t NextChunk(uint32_t steps, int64_t elapsed_ns, int64_t interval_ns);
 
 /// Advances `state` at the time `now_ns`.
 CALLOUT_EXPORT void AdvanceProgress(std::span<uint32_t, kProgressStateSize> state, uint32_t interval_us, int64_t now_ns,
                                     const callout_call& call);
 
-// A progress bar that a program carries in the name "progress_bar:PAYLOAD". Python draws the bar.
-
+/// The kind of callback that gets the messages of a progress bar. A program refers to it by the name
+/// "progress_bar:PAYLOAD". In a process with Python, Python draws the bar.
 inline constexpr std::string_view kProgressBarKind = "progress_bar";
 
 /// Makes a sink that discards the bar's messages, for processes without Python. The payload is ignored. Thread-safe.

@@ -21,7 +21,8 @@ namespace callout::internal {
 inline constexpr std::string_view kPrintKind = "id_print";
 
 struct ValuePrint {
-  /// The line above the value, if there is one: `head`, or `head`, the device and `after_device`.
+  /// The text of the line above the value. If `has_device`, the line continues with the device and `after_device`;
+  /// otherwise an empty `head` means that there is no line.
   std::string head;
   bool has_device = false;
   std::string after_device;
@@ -33,8 +34,8 @@ struct ValuePrint {
   bool has_head() const { return has_device || !head.empty(); }
 };
 
-/// Parses a payload, which may come from anywhere. InvalidArgument, with the reason, if it has another format.
-/// Thread-safe.
+/// Parses a payload, which may come from an untrusted source. Returns InvalidArgument, with the reason, if the payload
+/// has another format. Thread-safe.
 CALLOUT_EXPORT Result<ValuePrint> ParseValuePrint(std::string_view payload);
 
 /// Makes a sink that writes each record's two texts to the file descriptor `fd`, with one write for each batch. -1:

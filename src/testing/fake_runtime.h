@@ -84,7 +84,7 @@ class FakeSite {
   Status Instantiate(FrameBuilder& frame);
   /// Calls the handler that XLA calls before it executes or captures a program.
   Status Initialize(FrameBuilder& frame, XLA_FFI_Handler* initialize);
-  /// Calls the handler. Blocks until an asynchronous call has ended.
+  /// Calls the handler that executes the call. If the call is asynchronous, blocks until it has ended.
   Status Execute(FrameBuilder& frame);
   /// Returns the frame of the last stage, for direct calls of the accessors. Borrowed: valid as long as `frame`.
   XLA_FFI_CallFrame* Frame(FrameBuilder& frame, XLA_FFI_ExecutionStage stage);

@@ -31,7 +31,7 @@ def modern_taps(modern_folder):
 
 @pytest.fixture
 def modern(request, name):
-    """Returns the findings of the two processes for the entry point `name`."""
+    """Returns what the entry point `name` does in each of two processes that share the devices."""
     return request.getfixturevalue("modern_calls" if name in CALLS else "modern_taps")
 
 
@@ -47,7 +47,7 @@ def taps_alone(modern_folder):
 
 @pytest.fixture
 def one_process(request, name):
-    """Returns the findings of one process with all devices."""
+    """Returns what the entry point `name` does in a single process that has all devices."""
     return request.getfixturevalue("calls_alone" if name in CALLS else "taps_alone")
 
 

@@ -371,7 +371,7 @@ def test_keyboard_interrupt_in_a_callback_on_the_main_thread(run):
     done = run("""
         import signal
         def interrupted(value):
-            # XLA runs the program in its caller when the input is ready, which it need not be at first.
+            # XLA runs the program on the caller's thread only if the input is ready, which may not be so at first.
             if threading.current_thread() is threading.main_thread():
                 signal.raise_signal(signal.SIGINT)
                 time.sleep(10)

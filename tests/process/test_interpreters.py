@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests a process that once created a second interpreter, in which Callout is not used."""
+"""Tests Callout in the main interpreter of a process that once created a second interpreter."""
 
 import pytest
 

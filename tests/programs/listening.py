@@ -227,7 +227,10 @@ def kernel(vmap_method, sharding=None):
 
 
 def affine():
-    """Registers `answer`, except for the modulus, as foreign functions of floats and of the data of PRNG keys."""
+    """Registers two FFI targets that compute `answer` without its modulus.
+
+    `programs.affine_f32` takes floats, and `programs.affine_u32` the data of PRNG keys.
+    """
     handlers = """
     #include "xla/ffi/api/ffi.h"
 

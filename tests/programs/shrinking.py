@@ -162,7 +162,7 @@ def size(program: Program) -> int:
 
 
 def shrunk(program: Program, fails: Callable[[Program], bool], seconds: float = 60) -> Program:
-    """Returns the shortest program found within the time for which `fails` still holds."""
+    """Returns the shortest program, among those tried in `seconds` seconds, for which `fails` returns True."""
     end = time.monotonic() + seconds
     again = True
     while again:

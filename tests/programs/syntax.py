@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs as data, which are drawn, interpreted, printed and shrunk."""
+"""Represents programs as data, which other modules generate at random, interpret, print and shrink."""
 
 from __future__ import annotations
 

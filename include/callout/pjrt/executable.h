@@ -221,10 +221,11 @@ class CALLOUT_EXPORT Compiler {
   /// own.
   Result<LoadedExecutable> Compile(const Program& program, const CompileOptions& options = {}) const;
 
-  /// Loads the bytes that LoadedExecutable::Serialize returned, with callbacks bound as in Compile; other options have
-  /// no effect. The bytes are code, which the plugin trusts: load them only from a source from which you would load a
-  /// shared library. Errors: InvalidArgument for other or damaged bytes; FailedPrecondition for bytes of another plugin
-  /// or machine; NotFound for a name without a binding; else the plugin's own.
+  /// Loads the bytes that LoadedExecutable::Serialize returned. Uses the options for callbacks and `embedded_code` as
+  /// Compile does; other options have no effect. The bytes are code, which the plugin trusts: load them only from a
+  /// source from which you would load a shared library. Returns InvalidArgument for bytes that are damaged or that
+  /// Serialize did not return, FailedPrecondition for bytes of another plugin or machine, NotFound for a name without a
+  /// binding, and otherwise the plugin's own error.
   Result<LoadedExecutable> Load(std::string_view serialized, const CompileOptions& options = {}) const;
 
  private:

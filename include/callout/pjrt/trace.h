@@ -13,12 +13,12 @@
 namespace callout::pjrt {
 
 /// Begins to record on all threads. `max_events` (at least 1, 64 bytes each) bounds the memory: only the first events
-/// are kept. FailedPrecondition if a recording runs already. Thread-safe. GIL not needed.
+/// are kept. Returns FailedPrecondition if a recording runs already. Thread-safe. GIL not needed.
 CALLOUT_EXPORT Status StartTrace(uint64_t max_events = 4000000);
 
 /// Ends the recording, and returns the timeline in the Trace Event Format: JSON for a file that ui.perfetto.dev and
-/// chrome://tracing show. The timeline has no events that are still open. FailedPrecondition if no recording runs.
-/// Thread-safe. GIL not needed.
+/// chrome://tracing show. The timeline lacks events that have begun and not ended. Returns FailedPrecondition if no
+/// recording runs. Thread-safe. GIL not needed.
 CALLOUT_EXPORT Result<std::string> StopTrace();
 
 /// A phase of the host's program, from its construction to its destruction, if a recording runs at that time. Phases of

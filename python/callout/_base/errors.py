@@ -292,7 +292,7 @@ def clear() -> None:
 
 
 def raise_unchained(exception: BaseException) -> None:
-    """Raises a user's exception with its own chain, without Callout's exceptions as context."""
+    """Raises a user's exception with its own cause and context; no exception of Callout's becomes its context."""
     chain = chain_of(exception)
     try:
         raise exception

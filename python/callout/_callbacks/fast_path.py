@@ -41,7 +41,10 @@ def wait_for(end: _ext.ProgramEnd) -> None:
 
 
 class _Node:
-    """Replaces a result in the tree of a program's results. C++ makes no node: it calls `mark_end`, and gets the result."""
+    """Stands for a result in the pytree definition of a program's results.
+
+    When JAX's C++ code builds a tree, it makes no `_Node`. It calls `mark_end`, which returns the result itself.
+    """
 
     __slots__ = ("marker", "result")
 

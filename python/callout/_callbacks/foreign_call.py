@@ -179,7 +179,10 @@ def read_results(where: str, declared: Any) -> Results:
 def results_for_arguments(
     where: str, target: str, declared: Callable[..., Any] | None, args: Any, attributes: Mapping[str, Any]
 ) -> Results:
-    """Returns the results for arguments: from `declared` of their shapes, or from the target's signature."""
+    """Returns the results of a call with `args`.
+
+    `declared` computes the results from the arguments' shapes. Without it, the target's signature determines them.
+    """
     shapes = jax.tree.map(_shape_of, args)
     if declared is not None:
         return read_results(where, declared(*shapes, **attributes))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and rewrites the StableHLO of an exported program: calls, tokens in the signature, version."""
+"""Reads and rewrites the StableHLO of an exported program: its calls, the tokens in its signature, and its version."""
 
 from __future__ import annotations
 

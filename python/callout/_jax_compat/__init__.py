@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The only package that uses private names of JAX and jaxlib.
 
-Each use explains why the public API does not suffice, and has a fallback where possible: a JAX that moved a name must
-not break `import callout`. `MISSING` lists the names that were not found; `python -m callout.doctor` prints it.
+A comment at each use says why the public API does not suffice. Where possible, the use has a fallback, because
+`import callout` must still work with a JAX version in which a name has moved. `MISSING` lists the names that were not
+found; `python -m callout.doctor` prints it.
 """
 
 from .clients import PRINT_PLUGIN_VERSION as PRINT_PLUGIN_VERSION

@@ -178,7 +178,7 @@ def shapes_of(wanted: Any, args: Sequence[Any], avals: Sequence[Any], constants:
 def _of_one_lane(
     args: Sequence[Any], results: Sequence[Any], lanes: Lanes | None
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Returns the operands' and the results' shapes and dtypes without the batch."""
+    """Returns the shapes and dtypes of one lane's operands and results, without the dimensions of the batch."""
     if lanes is None:
         return args, results
     extents, masks = lanes

@@ -22,7 +22,7 @@ from .jaxprs import opened
 
 
 def num_devices(ctx: mlir.LoweringRuleContext) -> int:
-    """Returns the number of devices that the compiler partitions the module for; 0 inside the user's shard_map."""
+    """Returns the number of devices for which the compiler partitions the module; 0 inside of a user's shard_map."""
     axis_context = ctx.module_context.axis_context
     if isinstance(axis_context, mlir.ShardingContext):
         return int(axis_context.num_devices)

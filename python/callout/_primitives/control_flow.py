@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries state beside the values of a traced function through JAX's control flow and nested functions.
+"""Evaluates traced functions with a state beside their values, also through JAX's control flow and nested functions.
 
-1. An `Interpreter` evaluates a traced function again, equation by equation, with a `State` beside the values.
-2. An equation that only computes is bound unchanged. The interpreter handles equations that concern it, such as
-   callbacks.
-3. A loop, a cond, or a nested function with such an equation inside is rebuilt by the rule of its primitive in
-   `_RULES`: it takes the state beside the operands, and returns the carried part of the state beside the results.
+1. An `Interpreter` evaluates a traced function again, equation by equation, and passes a `State` from one equation to
+   the next.
+2. The interpreter handles the equations that it is made for, such as callbacks. It binds other equations unchanged.
+3. If a loop, a cond or a nested function contains an equation that the interpreter handles, the rule of its primitive
+   in `_RULES` rebuilds it: it then takes the state beside its operands, and returns the carried part of the state
+   beside its results.
 
-Masks of lanes (masking.py), order tokens (threaded) and step counts (locate_nans) are such states. If JAX adds a
-primitive with a function inside, the primitive needs a rule here.
+Examples of such a state are masks of lanes (masking.py), order tokens (threaded) and step counts (locate_nans). If JAX
+adds a primitive with a function inside, the primitive needs a rule here.
 """
 
 from __future__ import annotations

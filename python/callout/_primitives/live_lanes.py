@@ -97,11 +97,14 @@ class _Loop:
         self.is_ordered = any(isinstance(effect, OrderedEffect) for effect in self.cond_jaxpr.effects)
 
     def first(self, *args: Any) -> list[Any]:
-        """Evaluates the condition before the first step."""
+        """Evaluates the loop's condition on the loop's operands, to decide whether a first step runs."""
         return _plain(self.cond_jaxpr, None, self._of_condition(args))
 
     def first_of_lane(self, live: Any, *args: Any) -> list[Any]:
-        """Evaluates the first condition with callbacks of single lanes. `live`, true for all lanes, only adds the batch."""
+        """Evaluates the condition like `first`, but `vmap` calls its callbacks once for each lane.
+
+        `live` is True for every lane. It is the mask of the callbacks, and gives them the batch's dimension.
+        """
         for place in self._deciding():  # also adds batches of other vmaps whose predicates will differ
             value = args[place]
             if not jax.dtypes.issubdtype(jax.typeof(value).dtype, jax.dtypes.extended):

@@ -25,7 +25,7 @@ stay_p = jex_core.Primitive("callout_stay")
 stay_p.multiple_results = True
 
 _KINDS = (effects.UnorderedEffect, effects.OrderedEffect, effects.IoEffect, effects.ProgressEffect)
-# Threaded callbacks have no effect, so that they are recognized by their primitives.
+# The callbacks of `callout.threaded` have no effect. Their primitives identify them.
 _THREADED = {
     each for one in (threaded.threaded_tap_p, threaded.threaded_call_p) for each in (one, lanes.lanes_primitive(one))
 }

@@ -41,7 +41,7 @@ def not_supported(
     what = "kernels for cuda" if tuple(supported) == ("cuda",) != PLATFORMS else "callbacks"
     branches = ", ".join(f"{platform}=..." for platform in supported)
     platforms = list(platforms)
-    # The name of a check contains its settings, so only the first part is shown.
+    # The label of a check, for example, is a kind, a colon and settings. The error shows only the kind.
     name = f"'{label.partition(':')[0] if label.startswith(by_jax.INSPECTED) else label}': " if label else ""
     clauses = [f"callout: {name}{what} are not supported on platform {', '.join(platforms)}"]
     if supported:

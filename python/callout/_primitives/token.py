@@ -25,7 +25,7 @@ once_p = jex_core.Primitive("callout_once")
 
 
 def first_token() -> Any:
-    """Returns the token at the begin of a function."""
+    """Returns the token with which a threaded function begins."""
     return _jax_compat.unguarded(jax.numpy.zeros, (), np.uint32)
 
 
@@ -40,7 +40,7 @@ def no_tangent() -> ad.Zero:
 
 
 def tie(token: Any, value: Any) -> Any:
-    """Returns `value` with a dependence on `token`, which its tangent and its cotangent have, too."""
+    """Returns `value`, made dependent on `token`. Its tangent and its cotangent depend on `token`, too."""
     return tie_p.bind(token, value)
 
 

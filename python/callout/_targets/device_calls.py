@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Implements `options(memory="device")` on CUDA, for callbacks with results: their arrays are in the device's memory."""
+"""Implements `options(memory="device")` for callbacks with results on CUDA: they get arrays in the device's memory."""
 
 from __future__ import annotations
 

@@ -109,7 +109,8 @@ def with_marks(jaxpr: Any, change: Callable[[Mark], Mark]) -> Any:
 
 
 CONSTANT, RESULT, STACK = "constant", "result", "stack"
-# The kind, and the index among the body's arguments or results. STACK: the last row that was written, or a part of it.
+# Where a value comes from: a kind, and an index among the body's arguments or results. STACK means the row that a step
+# wrote last to a carried array; a third number selects a part of the row.
 Source = tuple[str, int] | tuple[str, int, int]
 
 

@@ -94,7 +94,10 @@ def _eager(*args: Any, mark: Mark) -> list[Any]:
 
 
 def _kind(mark: Mark) -> int:
-    """Returns the flag of a single step: REST under a vmap, because it is the remainder of a `map` with a batch_size."""
+    """Returns the flag of a message about one step: SINGLE, or REST if the step is the remainder of a batched `map`.
+
+    A `map` with a `batch_size` runs its remainder under a vmap.
+    """
     return REST if mark.is_batch else SINGLE
 
 

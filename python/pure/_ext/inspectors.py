@@ -21,7 +21,7 @@ _lock = threading.RLock()
 
 
 class Inspector(Callback):
-    """The base of inspectors. Their log messages are delivered like records."""
+    """The base class of inspectors. Messages that an inspector logs are delivered like records."""
 
     refusal = "a check or a watch looks at taps; it cannot be called for a result"
 
@@ -104,7 +104,10 @@ class Check(Inspector):
         return f"check failed: {self._shown(record, lane, index)} ({', '.join(place)}{source})"
 
     def _shown(self, record: Record, lane: Sequence[int | None], index: Sequence[int]) -> str:
-        """Returns the text of the check, with the values at this index; without them if this device lacks one."""
+        """Returns the text of the check with the values at `index` in the place of its fields.
+
+        If this device does not have one of the values, returns the text with its fields.
+        """
         lanes = [-1 if number is None else number for number in lane] or [0]
         of_place = [np.array(lanes[0] if len(lanes) == 1 else lanes, np.int64), np.array(index, np.int64)]
         names = [*record.leaf_names[1:], "lane", "index"]

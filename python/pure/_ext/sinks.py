@@ -193,7 +193,7 @@ def _check_columns(columns: Sequence[str]) -> None:
 
 
 def _elements(record: Record) -> Iterator[tuple[str, str]]:
-    """Yields (column, text) of each element of each leaf that is not the step."""
+    """Yields (column, text) for each element of each leaf, except for the step."""
     for leaf, array in zip(record.leaf_names, record.arrays, strict=False):
         if records.step_leaf(leaf, array) is not None:
             continue
@@ -215,7 +215,10 @@ _KINDS: dict[str, tuple[type[Null], set[str]]] = {
 
 
 def make_sink(label: str, kind: str, options: Sequence[tuple[str, str]]) -> Callback:
-    """Makes a sink. `options`: (name, value) as text, one for each element of a list. Raises an error for unknown ones."""
+    """Makes a sink. Raises an error for an option that the kind does not know.
+
+    `options` are pairs of a name and a value as text. An option whose value is a list has a pair for each element.
+    """
     if kind not in _KINDS:
         refuse(f"'{label}', a sink of the kind '{kind}',")
     make, known = _KINDS[kind]

@@ -11,10 +11,10 @@
 
 namespace callout::internal {
 
-/// Returns a struct with the values of `attrs`, and defaults for absent attributes. InvalidArgument if a required
-/// attribute is missing, or if a value has another type or violates the row's terms; the text names the callback and
-/// the attribute. Attributes without a row are ignored, because a later version may write some (docs/abi.md). Borrowed:
-/// valid until the handler returns.
+/// Returns a struct with the values of `attrs`, and with defaults for absent attributes. Returns InvalidArgument if a
+/// required attribute is missing, or if a value has another type or is not one that the attribute's row allows. The
+/// text of the error names the callback and the attribute. Attributes without a row are ignored, because a later
+/// version may write some (docs/abi.md). Borrowed: valid until the handler returns.
 template <typename Struct>
 Result<Struct> DecodeAttributes(const XLA_FFI_Attrs& attrs);
 
@@ -26,9 +26,9 @@ Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, int64_t
 Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, std::span<const int64_t>* out);
 Status Read(const XLA_FFI_Attrs& attrs, const AttributeDescription& row, const XLA_FFI_Attrs** out);
 
-/// Returns `problem` with the name of the callback of `attrs`.
+/// Adds the name of the callback of `attrs` to the text of `problem`.
 Status OfCallback(const XLA_FFI_Attrs& attrs, const Status& problem);
-/// Returns `problem` with the name of the dictionary that has it.
+/// Adds the name of the dictionary that has the attribute to the text of `problem`.
 Status InDictionary(std::string_view name, const Status& problem);
 
 template <typename Struct>

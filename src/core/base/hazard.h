@@ -31,7 +31,8 @@ class CALLOUT_EXPORT Hazard {
     }
   }
 
-  /// Announces `object`. The caller checks afterwards, with memory_order_seq_cst, that the object is still there.
+  /// Announces that this thread reads `object`. Before the caller uses the object, it must check, with
+  /// memory_order_seq_cst, that no other thread has removed the object from the place where the caller found it.
   explicit Hazard(const void* object) : place_(FreePlace()) { Announce(object); }
   Hazard(Hazard&& other) noexcept : place_(std::exchange(other.place_, nullptr)) {}
   Hazard& operator=(Hazard&&) = delete;

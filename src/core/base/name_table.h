@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table by name whose entries last as long as the process: statistics outlive the objects that they describe. The
-// table is bounded, so that a program that invents names does not grow it for ever.
+// A table of entries by name. An entry stays when nobody holds it any more, so that statistics outlive the objects that
+// they describe. A full table drops such entries, so that a program that always makes new names does not fill the
+// memory.
 #pragma once
 
 #include <cstddef>

@@ -17,10 +17,10 @@
 
 namespace callout::internal {
 
-/// Times one call of a callback, if the call is in the sample. The caller counts the call at its end.
+/// Times a call of a callback if the call belongs to the sample of timed calls. The caller counts the call at its end.
 class Stopwatch {
  public:
-  /// Begins. `always`: times this call in any case.
+  /// Begins the call. If `always`, the call is timed in any case.
   explicit Stopwatch(CallbackStats& stats, bool always) : stats_(stats), weight_(always ? 1 : WeightOf(stats)) {
     if (weight_ > 0) start_ = Ticks();
   }

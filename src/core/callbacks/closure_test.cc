@@ -11,7 +11,7 @@
 namespace callout::internal {
 namespace {
 
-// The kind of object that a foreign language would keep behind a context.
+// Stands for the object of another language that a closure's context points to.
 struct Counter {
   int calls = 0;
   int destroyed = 0;

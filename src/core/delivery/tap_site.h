@@ -155,8 +155,7 @@ class Throttle {
   std::array<std::atomic<State*>, kSlots> states_{};
 };
 
-// The place of a tap: in a program, for as long as the executable or one of its records lives; or outside of programs.
-
+/// The devices and processes of a program whose taps send records. -1 admits all.
 struct SenderFilter {
   int64_t device_ordinal = -1;
   int64_t process_index = -1;
@@ -169,6 +168,8 @@ struct SenderFilter {
   }
 };
 
+/// The place of a tap in a program, or outside of programs. A site in a program lives as long as the executable or one
+/// of the site's records.
 struct TapSite {
   /// Makes a site that sends records to `to`. Ignores the callback's name in `attributes`.
   TapSite(std::shared_ptr<Callback> to, const TapAttributes& attributes)
@@ -191,7 +192,6 @@ struct TapSite {
   Router* const router;        ///< Borrowed from the callback.
   /// The site without the leaf that holds the handle, for receivers that `router` finds. Null without a router.
   const std::unique_ptr<const SiteInfo> behind_handle;
-  /// The devices and processes of the program that send; -1: all.
   const SenderFilter senders;
   /// Records hold a plain pointer to their site. The pointer stays valid because a retired site passes through the same
   /// queues after the records: this counts the queues that the site has not left yet.

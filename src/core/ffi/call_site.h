@@ -32,8 +32,8 @@ class TappedCall {
   TappedCall(const TappedCall&) = delete;
   TappedCall& operator=(const TappedCall&) = delete;
 
-  /// Queues the operands like a tap. FailedPrecondition for a call with results; InvalidArgument for another number of
-  /// operands than the first call had.
+  /// Queues the operands like a tap. Returns FailedPrecondition for a call with results, and InvalidArgument if the
+  /// number of operands differs from the first call's.
   Status Push(const callout_call& call);
 
  private:
@@ -48,19 +48,22 @@ class TappedCall {
 // CallSite holds the attributes and the callback of one call; CallOperands holds the buffers of one execution, which
 // may be on any platform. The attributes `threaded` and `deferred` add operands and results of their own.
 
-/// The source and the destination of a threaded call's token: u32s in the memory of the host or of a device.
+/// The addresses between which a threaded call copies its token, a u32. They are in the memory of the host or of a
+/// device.
 struct ThreadToken {
   const void* from = nullptr;
   void* to = nullptr;
 
-  /// Copies a token in the host's memory.
+  /// Copies the token. Requires that both addresses are in the host's memory.
   void CopyOnHost() const { __builtin_memcpy(to, from, sizeof(uint32_t)); }
 };
 
-/// Removes the token from the operands and from the results. InvalidArgument if there is none.
+/// Removes the token from the operands and from the results, and returns its addresses. Returns InvalidArgument if
+/// there is no token.
 Result<ThreadToken> TakeToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results);
 
-/// Removes the token like TakeToken, and copies it in the host's memory.
+/// Removes the token like TakeToken, and copies it from the operand to the result. Requires that both are in the host's
+/// memory.
 Status PassToken(std::span<const callout_buffer>* args, std::span<const callout_buffer>* results);
 
 /// The decoded operands and results of a frame. Borrowed: the frame outlives this object.
@@ -77,7 +80,7 @@ class CallOperands {
     CALLOUT_ASSIGN_OR_RETURN(token_, TakeToken(&args_, &results_));
     return OkStatus();
   }
-  /// Decodes the buffers like Decode, and copies the token in the host's memory. Call once.
+  /// Decodes the buffers like Decode, and copies the token, which must be in the host's memory. Call once.
   Status DecodeOnHost(XLA_FFI_CallFrame* frame, bool threaded) {
     CALLOUT_RETURN_IF_ERROR(Decode(frame, threaded));
     if (threaded) token_.CopyOnHost();
@@ -97,15 +100,15 @@ class CallOperands {
   ThreadToken token_;
 };
 
-/// Returns the number under which the failure `outcome` is kept; 0 if `outcome` is a success. InvalidArgument if there
-/// is no s32[] at the end of `results`.
+/// Returns the number under which the failure `outcome` is kept; 0 if `outcome` is a success. Returns InvalidArgument
+/// if the last of `results` is not an s32[].
 Result<int32_t> DeferredNumber(const Status& outcome, std::span<const callout_buffer> results);
 
 /// Writes the number of `outcome` (0: no failure) to the last of `results`; zeroes the other results if `outcome` is a
-/// failure. InvalidArgument if there is no s32[] at the end.
+/// failure. Returns InvalidArgument if the last of `results` is not an s32[].
 Status Defer(const Status& outcome, std::span<const callout_buffer> results);
 
-/// Returns the callback that a call names or embeds. NotFound for a name that is not bound. Thread-safe.
+/// Returns the callback that a call names or embeds. Returns NotFound for a name that is not bound. Thread-safe.
 Result<BoundCallback> FindCallback(const CallAttributes& attributes);
 
 /// One call of a callback in a program. Thread-safe after Decode. GIL not needed.
@@ -120,9 +123,10 @@ class CallSite {
   /// Returns whether the first operand and the first result are a token, which is no part of the call.
   bool threaded() const { return threaded_; }
 
-  /// Calls the callback, once or once for each lane, on buffers of the host without the token. Writes all results,
-  /// unless an error is returned. Blocks until the callback returns, and takes the GIL if the callback needs it.
-  /// `device_ordinal` is the device that the callback gets; -1: the host's or the runtime's.
+  /// Calls the callback once, or once for each lane of a batch. The buffers must be in the host's memory, and must not
+  /// include the token. If Run returns no error, all results are written. Blocks until the callback returns, and takes
+  /// the GIL if the callback needs it. `device_ordinal` is the device that the callback gets; -1 means the device that
+  /// the host has set for the program, or else the runtime's.
   Status Run(XLA_FFI_CallFrame* frame, std::span<const callout_buffer> args, std::span<const callout_buffer> results,
              int32_t device_ordinal = -1) const;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The path of a failure from the device that had it to all devices, on every platform: `deferred` and callout.v1.check.
+// Tests, on every platform, how the failure of a call on one device reaches all devices: by the attribute `deferred` of
+// the call and the target callout.v1.check.
 #include "testing/handler_conformance.h"
 
 namespace callout::internal {

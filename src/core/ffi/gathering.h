@@ -23,14 +23,14 @@
 
 namespace callout::internal {
 
-/// The operands and results of the one call.
+/// The operands and results of the call that is made for all devices.
 struct Gathered {
   std::span<const callout_buffer> args;
   std::span<const callout_buffer> results;
   int32_t device_ordinal = -1;  ///< The device that the callback gets.
 };
 
-/// The gathering of one call site. Thread-safe after Decode.
+/// Assembles the shards of all devices for the calls of one call site. Thread-safe after Decode.
 class Gathering {
  public:
   Gathering() = default;

@@ -18,11 +18,14 @@
 namespace callout::internal {
 namespace {
 
-// Programs never nest this deep; JAX arrays have at most 32 or 64 dimensions.
+// The largest number of a batch's extents, of which each nested vmap adds one. Programs never nest so many, because JAX
+// arrays have at most 32 or 64 dimensions.
 constexpr size_t kMaxExtents = 62;
-// No program ever finishes this many lanes, and sums of a few times as many do not overflow.
+// The largest number of lanes of a batch. No program could finish so many, and sums of a few such numbers do not
+// overflow.
 constexpr int64_t kMaxLanes = int64_t{1} << 53;
-// Several claims per thread balance lanes of different length; more claims would cost more.
+// How often a thread claims a group of lanes, on average. Several claims balance lanes that take different times; more
+// claims would cost more.
 constexpr int64_t kClaimsPerThread = 8;
 
 }  // namespace

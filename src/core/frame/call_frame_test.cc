@@ -178,7 +178,7 @@ TEST_F(CallFrameTest, ManyArgumentsKeepTheirOrder) {
 }
 
 TEST_F(CallFrameTest, UnknownElementTypesAreErrorsAndNotRead) {
-  // The numbers are a gap between XLA's numbers, and one more than the largest.
+  // XLA has no element type 14, although it has larger numbers. kDTypeLimit is one more than the largest number.
   for (const uint32_t number : {14U, kDTypeLimit}) {
     FrameBuilder builder;
     builder.Arg(TestBuffer::Scalar(1)).Arg(TestBuffer(static_cast<DType>(number), {2}, {1, 2}));

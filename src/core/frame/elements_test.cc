@@ -24,7 +24,7 @@ struct Expected {
   std::string_view numpy_name;
 };
 
-// The keys are XLA's own enumerators, so that a DType with a wrong number fails.
+// The keys are XLA's own enumerators, so that the tests fail if a DType does not have XLA's number.
 const std::map<uint32_t, Expected>& Table() {
   static const std::map<uint32_t, Expected> table = {
       {XLA_FFI_DataType_PRED, {8, "bool", "bool"}},

@@ -31,14 +31,16 @@ struct CALLOUT_EXPORT HostArray {
 /// The arrays that one read of an object returns. They never change.
 using Answer = std::shared_ptr<const std::vector<HostArray>>;
 
-/// The place for the arrays of the `lane`-th of `lanes` objects: the lane's parts of these buffers.
+/// The memory for the arrays of one object. In a batch, `results` hold the arrays of `lanes` objects one after another,
+/// and this object is number `lane`.
 struct Wanted {
   std::span<const callout_buffer> results;
   uint64_t lane = 0;
   uint64_t lanes = 1;
 };
 
-/// Copies `arrays` to their place. InvalidArgument for results of another number, type or size than `arrays`.
+/// Copies `arrays` to the memory that `wanted` describes. Returns InvalidArgument if the number, the types or the sizes
+/// of `arrays` do not fit `wanted`.
 CALLOUT_EXPORT Status Write(std::span<const HostArray> arrays, const Wanted& wanted);
 
 /// An object that a handle stands for. Thread-safe.
@@ -49,8 +51,8 @@ class CALLOUT_EXPORT HostObject {
   /// Returns the object's current arrays, whose number, types and shapes never change; null for an object that programs
   /// cannot read. GIL not needed.
   virtual Answer Read() const { return nullptr; }
-  /// Copies the current arrays to their place by Write, without a reference to them. InvalidArgument for an object that
-  /// programs cannot read. GIL not needed.
+  /// Copies the current arrays by Write, without the reference that Read returns. Returns InvalidArgument for an object
+  /// that programs cannot read. GIL not needed.
   virtual Status ReadInto(const Wanted& wanted) const;
 
  private:

@@ -67,8 +67,8 @@ CALLOUT_EXPORT Result<std::vector<Parameter>> Parameters(const Device& device, C
 /// launch may use 48 KB together with the kernel's own.
 CALLOUT_EXPORT Status PermitSharedMemory(const Device& device, CUfunction function, int bytes, const std::string& name);
 
-/// Returns how many blocks of `threads` threads can run at the same time, so that they can wait for each other. 0: the
-/// device has no cooperative launches. Requires that the device's context is current.
+/// Returns the largest number of blocks, of `threads` threads each, that run at the same time and so can wait for each
+/// other; 0 if the device has no cooperative launches. Requires that the device's context is current.
 CALLOUT_EXPORT Result<int64_t> MostCooperativeBlocks(const Device& device, CUfunction function, int threads,
                                                      size_t shared_bytes, const std::string& name);
 

@@ -31,8 +31,8 @@ inline CUdeviceptr AddressOf(const void* memory) { return reinterpret_cast<CUdev
 CALLOUT_EXPORT Status CopyOnDevice(const Device& device, CUstream stream, CUdeviceptr to, CUdeviceptr from,
                                    size_t bytes, std::string_view subject);
 
-/// Blocks until everything that is queued on `stream` has run. Returns errors of earlier work, too. `subject` is the
-/// callback's name in errors.
+/// Blocks until everything that is queued on `stream` has run. Also returns errors of work that was queued earlier.
+/// `subject` is the callback's name in errors.
 CALLOUT_EXPORT Status Synchronize(const Device& device, CUstream stream, std::string_view subject = {});
 
 /// Returns whether the stream is being captured into a graph, including a capture that has failed already.

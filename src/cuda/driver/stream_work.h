@@ -56,7 +56,8 @@ CALLOUT_EXPORT Status SetNumber(const Device& device, CUstream stream, CUdevicep
 
 /// Queues a record of the event on the stream.
 CALLOUT_EXPORT Status Record(const Device& device, const Event& event, CUstream stream);
-/// Returns whether everything before the record of the event has run. Returns errors of earlier work, too.
+/// Returns whether everything before the record of the event has run. Also returns errors of work that was queued
+/// earlier.
 CALLOUT_EXPORT Result<bool> IsDone(const Device& device, const Event& event);
 /// Makes later work on `after` run after the current work on `before`. Nobody else may use the event meanwhile.
 CALLOUT_EXPORT Status Order(const Device& device, const Event& event, CUstream before, CUstream after);

@@ -29,7 +29,8 @@ Status PassTokenOn(const cuda::Device& device, cuda::CUstream stream, std::span<
 Status DeferOn(const cuda::Device& device, cuda::CUstream stream, const Status& outcome,
                std::span<const callout_buffer> results) {
   CALLOUT_ASSIGN_OR_RETURN(const int32_t number, DeferredNumber(outcome, results));
-  // Sets the number rather than copying it from the host: a replay of a capture would read host memory that is gone.
+  // This queues a memset and not a copy from host memory. If the stream is captured, the graph runs again later, when a
+  // copy would read host memory that is gone.
   CALLOUT_RETURN_IF_ERROR(
       SetNumber(device, stream, cuda::AddressOf(results.back().data), static_cast<uint32_t>(number)));
   if (outcome.ok()) return OkStatus();

@@ -146,7 +146,7 @@ class ImageKernel {
   std::map<int, std::unique_ptr<const LoadedKernel>> loaded_ CALLOUT_GUARDED_BY(mutex_);
 };
 
-/// Returns the number of launches that were queued or captured since the start. Thread-safe.
+/// Returns the number of launches of kernels that this process has queued or captured. Thread-safe.
 CALLOUT_EXPORT int64_t ImageLaunches();
 
 }  // namespace callout::internal

@@ -154,7 +154,8 @@ void DeviceTaps::Park() {
   Stop();
   // A program that takes a slot from now on starts the thread again; this load sees all earlier slots.
   if (drainer_.outstanding.load(std::memory_order_seq_cst) > 0) return StartOrLater();
-  // Destroyed without the lock, because the driver may wait.
+  // `idle` is declared before the lock, so its devices are destroyed after the unlock. The driver may wait in their
+  // destructors.
   std::vector<std::shared_ptr<TapDevice>> idle;
   MutexLock lock(mutex_);
   for (auto device = devices_.begin(); device != devices_.end();) {

@@ -14,7 +14,7 @@
 
 namespace callout::internal {
 
-/// One thread at a time.
+/// Only one thread at a time may use an object of this class.
 class RingSpace {
  public:
   explicit RingSpace(uint64_t bytes) : bytes_(bytes) {}
@@ -27,7 +27,7 @@ class RingSpace {
     return (taken_ - bytes) % bytes_;
   }
 
-  /// The end of the bytes that were taken last, for Release.
+  /// Returns the end of the bytes that Take took last, as the argument of a later Release.
   uint64_t end() const { return taken_; }
   /// Releases everything before `end`.
   void Release(uint64_t end) {

@@ -149,7 +149,8 @@ Status LoadedExecutable::Start(Arguments arguments, const ExecuteOptions& option
     return status;
   }
   if (launch.borrowed.empty()) return OkStatus();
-  // The program runs, and its callbacks use what the launch keeps: no failure from here on may become the run's error.
+  // The program is running, and its callbacks use objects that the launch keeps. An error from here on is only logged,
+  // because the caller would destroy the launch if this function returned it.
   if (const Status deleted = DeleteDonated(arguments, options, launch); !deleted.ok()) {
     internal::Log(internal::LogLevel::kWarning, "callout: a donated input stays: " + std::string(deleted.message()));
   }

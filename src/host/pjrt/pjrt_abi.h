@@ -74,8 +74,8 @@ class PjrtApi {
   /// Null if the plugin has no extension of this type.
   const PJRT_Extension_Base* Extension(PJRT_Extension_Type type) const;
 
-  /// Calls a function of the table. Errors: Unimplemented if the plugin is too old to have it; Internal if it throws;
-  /// else the plugin's own code and text.
+  /// Calls a function of the table. Returns Unimplemented if the plugin is too old to have the function, Internal if
+  /// the function throws, and the plugin's own code and text if the function fails.
   template <typename Args>
   Status Call(PJRT_Error* (*PJRT_Api::*function)(Args*), std::string_view name, PjrtArgs<Args>& args) const {
     if (!Has(&(table_->*function)) || table_->*function == nullptr) return Missing(name);

@@ -58,8 +58,8 @@ class Runners {
 
   /// Borrowed: valid as long as the runners.
   const std::vector<std::unique_ptr<const pjrt::Client>>& clients() const { return clients_; }
-  /// Takes the least busy runner. Among idle ones, prefers the runner that holds the first of `arguments`, if that is
-  /// one of the first client's. Borrowed: the runners outlive the run.
+  /// Takes the least busy runner. If several are idle, prefers the runner whose device holds the first of `arguments`,
+  /// and after that the runners of the first client. Borrowed: the runners outlive the run.
   Run Take(std::span<const pjrt::Buffer* const> arguments);
 
  private:

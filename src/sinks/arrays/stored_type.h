@@ -15,18 +15,19 @@
 
 namespace callout::internal {
 
-/// The most axes of an array that is written or read, NumPy's own limit.
+/// The largest number of axes that an array in a file may have. NumPy has the same limit.
 inline constexpr size_t kMaxStoredRank = 64;
 
-/// InvalidArgument for more axes than kMaxStoredRank. `axes` includes those of rows and devices.
+/// Returns InvalidArgument if `axes` is more than kMaxStoredRank. `axes` is the number of axes in the file, where rows
+/// and devices may have axes of their own.
 Status CheckStoredRank(size_t axes);
 
 /// Returns the type that elements of `dtype` are written as: float32 for floats that only XLA has, one byte for
-/// integers smaller than a byte, and `dtype` itself otherwise. All conversions are exact. InvalidArgument for tokens
-/// and unknown types.
+/// integers smaller than a byte, and `dtype` itself otherwise. All conversions are exact. Returns InvalidArgument for
+/// tokens and unknown types.
 Result<DType> StoredType(DType dtype);
 
-/// Returns "f32[2,3]", for errors.
+/// Returns a text such as "f32[2,3]" for errors.
 std::string TypeText(DType dtype, std::span<const int64_t> shape);
 
 /// Returns the number of bytes that the whole array takes in a file.

@@ -38,10 +38,11 @@ class Inspection : public Callback, public Inspector {
   Status Deliver(const Record& record) final;
 
  protected:
-  /// Has `text` logged when the record is delivered for which Inspect returns the result of this function. Thread-safe.
+  /// Keeps `text` for the log, and returns the value that Inspect then returns. The text is logged when the notice is
+  /// delivered. Thread-safe.
   Send Notice(std::string text);
-  /// Checks that the program's operands are as many as the masks, consist of whole bytes, and have their extents of the
-  /// batch.
+  /// Checks that there is an operand for each mask, that no operand packs several elements into a byte, and that each
+  /// operand has a dimension for each extent in its mask.
   Status CheckOperands(std::span<const callout_buffer> buffers) const;
 
   std::string_view subject() const { return subject_; }

@@ -174,7 +174,8 @@ TEST_F(ArraySinksTest, ArrowHasTheNameOfEachRecord) {
   EXPECT_THAT(names, ElementsAre("a0", "a1", "bb0", "a2", "bb1", "bb2", "bb3"));
 }
 
-// A large row is written from where it lies, and a null in place of one takes no memory.
+// The sink writes a large row from the record's own memory, without a copy. A null in a column of large rows takes no
+// memory.
 TEST_F(ArraySinksTest, ArrowHasLargeRowsAndNullsAmongSmallOnes) {
   constexpr int64_t kLarge = 100'000;
   const SiteInfo both = {"t", {"large", "small"}}, one = {"t", {"small"}};

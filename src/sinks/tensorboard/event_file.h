@@ -20,9 +20,9 @@ namespace callout::internal {
 /// Encodes an image. `pixels` has one byte for each of 1 (grey), 3 (RGB) or 4 (RGBA) `channels`, row by row.
 std::string PngOf(uint32_t width, uint32_t height, uint32_t channels, std::string_view pixels);
 
-// These functions read the elements of arrays of any real type as doubles.
+// ForEachValue and FirstValue read elements of any real type as doubles, to which they round 64-bit integers.
 
-/// Returns false for complex numbers, tokens and unknown types. 64-bit numbers are rounded.
+/// Returns whether these functions can read the buffer; false for complex numbers, tokens and unknown types.
 bool HasRealElements(const callout_buffer& buffer);
 
 /// Calls `visit` with consecutive parts of the elements. Requires HasRealElements(buffer).

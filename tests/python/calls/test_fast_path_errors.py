@@ -27,7 +27,7 @@ class MyError(Exception):
 
 
 class Switch:
-    """A callback that fails while `fails` is set."""
+    """A callback that raises `error` while `fails` is True."""
 
     def __init__(self, error=MyError):
         self.fails = False
@@ -52,7 +52,7 @@ def failures(call, count=3):
 
 
 def assert_alike(errors, error_class=MyError):
-    """Checks that all errors are like a first call's: of both classes, with the callback's exception as the cause."""
+    """Checks that each error is an `error_class` and a JaxRuntimeError, and that its cause is an `error_class`."""
     for error in errors:
         assert isinstance(error, error_class)
         assert isinstance(error, jax.errors.JaxRuntimeError)

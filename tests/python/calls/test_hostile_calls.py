@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that calls of live targets with untraced operands, results and attributes raise errors and never crash."""
+"""Tests that calls with operands, results or attributes that no tracing makes raise errors and never crash.
+
+The callbacks that the calls name exist.
+"""
 
 import jax
 import jax.numpy as jnp

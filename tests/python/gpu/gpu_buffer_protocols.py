@@ -190,7 +190,7 @@ def test_unsupported_dlpack_requests_are_rejected():
 
 
 class Wrapped:
-    """An array of some library that keeps its source alive."""
+    """Stands for another library's array over a buffer: the array keeps the buffer alive."""
 
     def __init__(self, buffer):
         self.interface, self.owner = buffer.__cuda_array_interface__, buffer

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""host_callback's flags: inline taps, queues, messages, flavors; and `install`."""
+"""Tests the flags of `callout.host_callback`, its callback flavors, and `install`."""
 
 import importlib
 import logging

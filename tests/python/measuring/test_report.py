@@ -276,7 +276,7 @@ def test_waiting_for_the_interpreter_is_found():
     late(square)
     f(jnp.float32(1)).block_until_ready()
     with callout.profile() as profile:
-        # The input is not ready, so the program runs on a thread of XLA's.
+        # The input is not ready yet, so XLA runs the program on one of its own threads.
         result = started_before_it_calls(lambda: f(late(square)), called)
         while len(called) < 20:  # keeps the GIL busy
             pass

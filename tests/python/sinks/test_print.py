@@ -276,7 +276,7 @@ def test_update_writes_one_line_over(terminal):
     assert terminal.read() == "\rstep 1 loss 0.50\x1b[K"
     tap_once(sink, (2, 0.25))
     assert terminal.read() == "\rstep 2 loss 0.25\x1b[K"
-    # Lines of another writer do not overwrite the update line.
+    # If another sink writes to the terminal, it begins a new line and does not overwrite the update line.
     tap_once(sinks.Print("done", fd=terminal.fd, color=False), 0)
     assert terminal.read() == "\ndone\n"
     tap_once(sink, (3, 0.125))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exported programs with calls of Callout's targets that no tracing makes."""
+"""Makes exported programs that call Callout's targets with operands, results or attributes that no tracing makes."""
 
 import dataclasses
 import json

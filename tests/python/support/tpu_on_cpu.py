@@ -132,7 +132,7 @@ def calls_of_programs(module):
 
 
 def _place_of(result, group, receives):
-    """Returns the index of the call's result that replaces `result`; None if no transfer has this result."""
+    """Returns the index of the call's result that replaces `result`; -1 for the token, None if there is none."""
     if result == group[-1].token:
         return -1
     return next((i for i, one in enumerate(receives) if one.operation.results[0] == result), None)

@@ -163,10 +163,10 @@ class profile:  # noqa: N801 - users call it like a function
     def summary(self) -> CallbackTimes:
         """Returns for each callback: counts, bytes, and seconds (`total`, `p50`, `p95`, `max`) by activity.
 
-        `host`: the time inside calls and deliveries. `queue_wait`: the time from the program to the delivery.
-        `device_wait`: the time that the program's thread was held: by calls for their whole duration, by taps for the
-        copy and for room in the queue. `room_wait_seconds`, `gil_wait_seconds`, `copy_seconds`, `function_seconds` and
-        `flush_seconds` are parts of these times.
+        `host` is the time inside calls and deliveries. `queue_wait` is the time from a tap in the program to the
+        delivery of its record. `device_wait` is the time for which calls and taps held the program's thread: calls for
+        their whole duration, taps for the copy and for the wait until the queue had room. `room_wait_seconds`,
+        `gil_wait_seconds`, `copy_seconds`, `function_seconds` and `flush_seconds` are parts of these times.
         """
         if self._summary is None:
             self._summary = summarize(self.recording)

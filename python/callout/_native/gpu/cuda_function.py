@@ -52,7 +52,7 @@ class CudaSettings(Settings, LaunchSettings):
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """A kernel of an image. `digest`: of the image's inputs."""
+    """A kernel of an image. `digest` identifies the inputs that the image was compiled from."""
 
     label: str
     image: Image
@@ -60,7 +60,7 @@ class Code:
     digest: str
 
     def of(self, kind: Kind) -> list[Parameter]:
-        """Returns the parameters of a kind, in order."""
+        """Returns the parameters of one kind, in the kernel's order."""
         return [parameter for parameter in self.parameters if parameter.kind is kind]
 
     def operands(

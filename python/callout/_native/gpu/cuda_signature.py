@@ -69,7 +69,7 @@ def bare(text: str) -> str:
 
 
 def dtype_of(type_name: str, known: Mapping[str, str] | None = None) -> np.dtype[Any] | None:
-    """Returns the dtype of a C++ type; None if there is none. `known`: the definitions of type names."""
+    """Returns the dtype of a C++ type; None if it has none. `known` maps names of types to their definitions."""
     name = bare(type_name)
     for _ in range(8):  # resolve names that refer to names
         if known is None or name not in known:

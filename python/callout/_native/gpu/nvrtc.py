@@ -162,7 +162,7 @@ _FILE_OPTION = re.compile(r"(?:-include=|--pre-include=)(.+)")
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-    """A compiled source. `digest`: of its inputs."""
+    """A compiled source. `digest` identifies the inputs of the compilation."""
 
     digest: str
     path: Path  # of the cubin, or else of the PTX

@@ -110,7 +110,7 @@ def offsets(shapes: Sequence[Any], shardings: Sequence[Any]) -> np.ndarray:
 
 
 def alike(shapes: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
-    """Returns shardings in which operands of one shape are sharded like the first sharded one of them."""
+    """Returns shardings in which all operands of one shape have the sharding of the first of them that is sharded."""
     chosen: dict[tuple[int, ...], Any] = {}
     for shape, sharding in zip(shapes, shardings, strict=True):
         if shape.is_array() and sharding.is_tiled():

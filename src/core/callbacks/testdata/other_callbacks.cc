@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A second library, with a function whose name native_callbacks.cc has, too.
+// A second library of callbacks. Its function has the same name as one in native_callbacks.cc.
 #include "callout/call.h"
 
 namespace {
