@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import importlib.util
 import random
@@ -148,7 +149,15 @@ def _settings(random: random.Random, scope: Scope, attrs: dict[str, object]) -> 
                 settings["every"] = pick((1, 2, 3))
         if not scope.shards and "ordered" not in settings:
             settings.update(_sender(random, scope))
+    if what in ("tap", "sink", "named_tap"):
+        settings.update(_flush_interval(random))
     return settings
+
+
+def _flush_interval(random: random.Random) -> dict[str, object]:
+    """Chooses whether loops collect the records of a tap. The draws of a copy leave the other choices as they are."""
+    own = copy.copy(random)
+    return {"flush_interval": own.choice((0, 1e-6, 0.05, 100.0))} if own.random() < 0.5 else {}
 
 
 def bar(random: random.Random, numbers: Iterator[int]) -> dict[str, object]:

@@ -11,8 +11,10 @@
    can send in one step. A tap gets a buffer of so many rows that at least one step fits. A tap for which none fits,
    and the taps of a while loop inside the body, whose steps nobody knows, are left to the loops that they are in.
 2. `_Writer` evaluates the body. Its state is a row number and the buffers of each tap; the rules of control_flow.py
-   carry the state to where the taps are.
+   carry the state to where the taps are. A check that is about to fail the program first sends the rows.
 3. `_ChunkedLoop` is the loop over chunks.
+
+Records of different taps arrive chunk by chunk. So an ordered tap collects only where nothing else is ordered.
 
 The rows of a tap are sent by the same tap, whose site then has rows: the core sends each as a record of its own
 (src/core/delivery/tap_rows.h), so receivers see no difference. Where several devices run the loop together, all must
@@ -36,8 +38,8 @@ from .._base import patches
 from . import context, jaxprs, lanes, loop_lowering
 from .chunk_clock import CLOCK_CHUNK, ask_clock, has_clock
 from .control_flow import Interpreter, Result, State, called
-from .effects import OrderedEffect
 from .fallback.emit import INSPECTED
+from .inspections import check_p
 from .loop_counters import find_counter
 from .tap import check_sent, tap_p
 
@@ -67,6 +69,7 @@ def _collects(eqn: Any) -> bool:
 
 
 _taps = jaxprs.Search(_collects)
+_taps_and_checks = jaxprs.Search(lambda eqn: _collects(eqn) or eqn.primitive is check_p)
 
 
 @dataclasses.dataclass
@@ -111,24 +114,26 @@ def _bits(dtype: np.dtype) -> int:
 class _Plan:
     """The taps whose records a loop collects, by the identity of their equations."""
 
-    def __init__(self, body: Any, *, is_ordered_free: bool):
+    def __init__(self, body: Any, *, allows_ordered: bool):
         self.taps: dict[int, _Tap] = {}
         self.expanded: dict[int, Any] = {}  # of taps of single lanes
         self.concerned: set[int] = set()
-        self._is_ordered_free = is_ordered_free
+        self._allows_ordered = allows_ordered
         self._find(jaxprs.opened(body), 1)
         self.order = list(self.taps)
 
     def _find(self, jaxpr: Any, times: int) -> bool:
-        """Finds the taps in a function that runs `times` in a step. Returns whether there are any."""
+        """Finds the taps in a function that runs `times` in a step. Returns whether it has any, or a check."""
         found = False
         for eqn in jaxpr.eqns:
-            if _taps.in_equation(eqn) and self._find_in(eqn, times):
+            if _taps_and_checks.in_equation(eqn) and self._find_in(eqn, times):
                 self.concerned.add(id(eqn))
                 found = True
         return found
 
     def _find_in(self, eqn: Any, times: int) -> bool:
+        if eqn.primitive is check_p:
+            return bool(eqn.params["text"].fails)
         if _collects(eqn):
             return self._add(eqn, times) if eqn.primitive is tap_p else self._find(self._expand(eqn), times)
         name = eqn.primitive.name
@@ -136,7 +141,8 @@ class _Plan:
             length = eqn.params["length"]
             return isinstance(length, int) and self._find(jaxprs.opened(eqn.params["jaxpr"]), times * length)
         if name == "cond" and not eqn.params.get("branches_platforms"):
-            return any([self._find(jaxprs.opened(branch), times) for branch in eqn.params["branches"]])
+            found = [self._find(jaxprs.opened(branch), times) for branch in eqn.params["branches"]]
+            return any(found)
         inner = called(eqn)
         return inner is not None and self._find(jaxprs.opened(inner), times)
 
@@ -151,7 +157,7 @@ class _Plan:
         site, avals = eqn.params["site"], tuple(var.aval for var in eqn.invars)
         known = self.taps.get(id(eqn))
         tap = _Tap(eqn.params, avals, times + (known.most if known else 0))
-        if tap.rows() == 0 or not _has_whole_rows(avals) or (site.ordered and not self._is_ordered_free):
+        if tap.rows() == 0 or not _has_whole_rows(avals) or (site.ordered and not self._allows_ordered):
             return False
         if str(getattr(eqn.params["target"], "source", "")).startswith(INSPECTED):
             return False
@@ -163,18 +169,14 @@ class _Plan:
         return min(tap.rows() // tap.most for tap in self.taps.values())
 
 
-def _others_are_ordered(jaxpr: Any) -> bool:
-    """Returns whether anything but taps that collect has an ordered effect, among which the taps' records would lie."""
+def _count_ordered(jaxpr: Any) -> int:
+    """Returns how many equations of a function have an ordered effect of their own."""
+    count = 0
     for eqn in jaxprs.opened(jaxpr).eqns:
-        ordered = _jax_compat.ordered_effects(eqn)
-        if not ordered or _collects(eqn):
-            continue
-        inner = list(jaxprs.inner_jaxprs(eqn))
-        if not inner or any(not isinstance(effect, OrderedEffect) for effect in ordered):
-            return True
-        if any(map(_others_are_ordered, inner)):
-            return True
-    return False
+        if _jax_compat.ordered_effects(eqn):
+            inner = sum(map(_count_ordered, jaxprs.inner_jaxprs(eqn)))
+            count += inner or 1
+    return count
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +208,21 @@ class _Writer(Interpreter):
         if key in self.plan.expanded and self.concerns(eqn):
             carried, _ = self.evaluate(self.plan.expanded[key], state, args)
             return carried, list(args[len(args) - len(eqn.outvars) :])
+        if eqn.primitive is check_p and self.concerns(eqn):
+            return state.carried, _jax_compat.bind_again(eqn, [self._send_before(args[0], state.carried), *args[1:]])
         return super().apply(eqn, state, args)
+
+    def _send_before(self, fails: Any, carried: Any) -> Any:
+        """Sends the rows if a check fails. Returns the check's predicate, so that the check comes afterwards."""
+
+        def send(carried: Any) -> Any:
+            for key, (count, filled) in zip(self.plan.order, carried, strict=True):
+                _send(self.plan.taps[key], count, filled)
+            return np.uint32(1)
+
+        any_fails = lax.reduce_or(fails, tuple(range(fails.ndim))) if fails.ndim else fails
+        sent = lax.cond(any_fails, send, lambda _: np.uint32(0), carried)
+        return lax.bitwise_and(fails, lax.lt(sent, np.uint32(2)))  # always `fails`, and known after `sent`
 
     def _write(self, carried: Any, place: int, args: Sequence[Any]) -> Any:
         row, buffers = carried[place]
@@ -295,9 +311,9 @@ class _ChunkedLoop:
         if self.counter is not None:
             steps = lax.sub(values[self.counter.place], begin)
         for tap, (count, filled) in zip(self.taps, rows, strict=True):
-            self._send(tap, count, filled)
+            _send(tap, count, filled)
         if self.is_timed:
-            done = clock.at[CLOCK_CHUNK].set(lax.convert_element_type(steps, np.uint32))
+            done = lax.dynamic_update_slice(clock, lax.convert_element_type(steps, np.uint32)[None], (CLOCK_CHUNK,))
             clock = ask_clock(done, self.interval_us)
         going = self._any(kept if self.carries_predicate else self._predicate(values))
         return going, clock, kept, values, [filled for _, filled in rows]
@@ -307,17 +323,21 @@ class _ChunkedLoop:
         count, pred, values, rows = inner
         if self.pred_ndim and not self.carries_predicate:
             pred = self._predicate(values)
-        rows, outs = _Writer(self.plan, self.spread).evaluate(self.body_jaxpr, State(carried=rows), [*self.body_consts, *values])
+        rows, outs = _Writer(self.plan, self.spread).evaluate(
+            self.body_jaxpr, State(carried=rows), [*self.body_consts, *values]
+        )
         if self.pred_ndim:  # lanes of a vmap that have finished stay as they are
             outs = [_where(pred, new, old) for new, old in zip(outs, values, strict=True)]
         kept = self._predicate(outs) if self.carries_predicate else ()
         return () if self.counter else count + np.int32(1), kept, list(outs), rows
 
-    def _send(self, tap: _Tap, count: Any, filled: Sequence[Any]) -> None:
-        params = dict(tap.params)
-        check_sent(tap.avals[: len(tap.avals) - params["site"].has_step], params["target"], params["site"])
-        params["site"] = dataclasses.replace(params["site"], has_rows=True)
-        tap_p.bind(*filled, count, **params)
+
+def _send(tap: _Tap, count: Any, filled: Sequence[Any]) -> None:
+    """Sends the first `count` rows."""
+    params = dict(tap.params)
+    check_sent(tap.avals[: len(tap.avals) - params["site"].has_step], params["target"], params["site"])
+    params["site"] = dataclasses.replace(params["site"], has_rows=True)
+    tap_p.bind(*filled, count, **params)
 
 
 def _where(pred: Any, new: Any, old: Any) -> Any:
@@ -332,7 +352,7 @@ def _lower_while(_original: Any, ctx: mlir.LoweringRuleContext, *args: Any, **pa
     body = params["body_jaxpr"]
     if not _taps.in_jaxpr(body):
         return NotImplemented
-    plan = _Plan(body, is_ordered_free=not _others_are_ordered(body))
+    plan = _Plan(body, allows_ordered=_count_ordered(body) == 1)
     if not plan.taps:
         return NotImplemented
     return mlir.lower_fun(_ChunkedLoop(ctx, plan, **params).run, multiple_results=True)(ctx, *args)

@@ -16,8 +16,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import numpy as np
-from jax import lax
 
 from .. import _jax_compat
 from .._primitives import jaxprs

@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 import jax
 
 from .. import _jax_compat
+from . import _loops  # noqa: F401 - it lowers the loops
 from ._bars import board
 from ._marker import Mark, mark_p
 from ._settings import Settings, check_total, make_settings, tqdm_class

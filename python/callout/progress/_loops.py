@@ -28,10 +28,10 @@ from jax.interpreters import mlir
 
 from .. import _jax_compat
 from .._primitives import context, loop_lowering
-from ._bars import FIRST, LAST
-from .._primitives.loop_counters import find_counter
-from ._bodies import CONSTANT, STACK, Found, Recipe, Source, evaluate, find, with_marks
 from .._primitives.chunk_clock import CLOCK_CHUNK, ask_clock, has_clock
+from .._primitives.loop_counters import find_counter
+from ._bars import FIRST, LAST
+from ._bodies import CONSTANT, STACK, Found, Recipe, Source, evaluate, find, with_marks
 from ._marker import Mark, has_marks, send
 from ._settings import Settings
 
