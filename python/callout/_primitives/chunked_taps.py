@@ -8,11 +8,12 @@
                                       a clock says how many steps the next chunk may have
 
 1. `_Plan` finds the taps of a loop's body, in nested functions, conds and scans, too, and the most records that each
-   can send in one step. A tap gets a buffer of so many rows that at least one step fits. A tap for which none fits,
-   and the taps of a while loop inside the body, whose steps nobody knows, are left to the loops that they are in.
+   can send in one step. A tap gets a buffer of so many rows that at least one step fits. A tap for which none fits
+   is left to the loop that it is in. A while loop inside the body, whose steps nobody knows, stops for a moment and
+   sends all rows when a row for its next step is missing, or when its own clock says so.
 2. `_Writer` evaluates the body. Its state is a row number and the buffers of each tap; the rules of control_flow.py
    carry the state to where the taps are. A check that is about to fail the program first sends the rows.
-3. `_ChunkedLoop` is the loop over chunks.
+3. `_ChunkedLoop` is the loop over chunks. Flags and host values that each step would read are read once in a chunk.
 
 Records of different taps arrive chunk by chunk. So an ordered tap collects only where nothing else is ordered.
 
@@ -24,6 +25,7 @@ agree on the length of a chunk, so no clock is asked and the length is fixed.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -41,6 +43,8 @@ from .control_flow import Interpreter, Result, State, called
 from .fallback.emit import INSPECTED
 from .inspections import check_p
 from .loop_counters import find_counter
+from .read import read_p
+from .recipes import CONSTANT, Recipe, Source, find_recipe
 from .tap import check_sent, tap_p
 
 _MOST_ROWS = 4096
@@ -48,6 +52,7 @@ _USUAL_BYTES = 128 << 10  # of a buffer, which a loop of few steps has to clear,
 _MOST_BYTES = 1 << 20
 _FEWEST_ROWS = 8
 _MOST_UNTIMED = 64  # steps in a chunk without a clock
+_MOST_STEPS = 2**31 - 1  # in a chunk, because the inner loop counts them in an int32
 
 _tap_lanes_p = lanes.lanes_primitive(tap_p)
 
@@ -74,11 +79,16 @@ _taps_and_checks = jaxprs.Search(lambda eqn: _collects(eqn) or eqn.primitive is 
 
 @dataclasses.dataclass
 class _Tap:
-    """A tap of the loop. `most`: the most records that it sends in one step."""
+    """A tap of the loop. `most`: the most records that it sends in a step of the loop that watches its room.
+
+    `guard`: the identity of that loop's equation, if it is a while loop in the body.
+    """
 
     params: dict[str, Any]
     avals: tuple[Any, ...]
     most: int
+    guard: int | None
+    is_regular: bool = False  # sends one record in each step, so that the row is the number of the step
 
     def row_bytes(self) -> int:
         return sum(math.prod(aval.shape) * aval.dtype.itemsize for aval in self.avals)
@@ -115,12 +125,21 @@ class _Plan:
     """The taps whose records a loop collects, by the identity of their equations."""
 
     def __init__(self, body: Any, *, allows_ordered: bool):
-        self.taps: dict[int, _Tap] = {}
-        self.expanded: dict[int, Any] = {}  # of taps of single lanes
+        self.expanded: dict[int, Any] = {}  # the functions of taps of single lanes
         self.concerned: set[int] = set()
+        self.guards: list[int] = []  # while loops inside the body, in the order in which their states are carried
         self._allows_ordered = allows_ordered
+        self._guard: int | None = None
+        self._is_regular = True  # whether the function that is searched runs once in each step
+        self._has_checks = False
+        self._found: dict[int, _Tap] = {}
+        self._refused: set[int] = set()
         self._find(jaxprs.opened(body), 1)
+        self.taps = {key: tap for key, tap in self._found.items() if key not in self._refused}
         self.order = list(self.taps)
+        for tap in self.taps.values():
+            # A check sends the rows in the middle of a step, before or after the tap.
+            tap.is_regular = tap.is_regular and tap.most == 1 and not self._has_checks
 
     def _find(self, jaxpr: Any, times: int) -> bool:
         """Finds the taps in a function that runs `times` in a step. Returns whether it has any, or a check."""
@@ -133,40 +152,73 @@ class _Plan:
 
     def _find_in(self, eqn: Any, times: int) -> bool:
         if eqn.primitive is check_p:
+            self._has_checks = self._has_checks or eqn.params["text"].fails
             return bool(eqn.params["text"].fails)
+        if eqn.primitive is tap_p and _collects(eqn):
+            return self._add(eqn, times)
+        inner = called(eqn)
+        if inner is not None:
+            return self._find(jaxprs.opened(inner), times)
+        outer, self._is_regular = self._is_regular, False
+        found = self._find_in_other(eqn, times)
+        self._is_regular = outer
+        return found
+
+    def _find_in_other(self, eqn: Any, times: int) -> bool:
+        """Finds the taps in an equation whose functions need not run once in each step."""
         if _collects(eqn):
-            return self._add(eqn, times) if eqn.primitive is tap_p else self._find(self._expand(eqn), times)
+            return self._find(self._expand(eqn), times)
         name = eqn.primitive.name
         if name == "scan":
             length = eqn.params["length"]
             return isinstance(length, int) and self._find(jaxprs.opened(eqn.params["jaxpr"]), times * length)
+        if name == "while":
+            return self._find_behind_guard(eqn)
         if name == "cond" and not eqn.params.get("branches_platforms"):
             found = [self._find(jaxprs.opened(branch), times) for branch in eqn.params["branches"]]
             return any(found)
-        inner = called(eqn)
-        return inner is not None and self._find(jaxprs.opened(inner), times)
+        return False
+
+    def _find_behind_guard(self, eqn: Any) -> bool:
+        """Finds the taps in a while loop, which sends its rows itself when there is no room for another step."""
+        condition = eqn.params["cond_jaxpr"]
+        if condition.out_avals[0].shape or condition.effects:
+            return False
+        outer, self._guard = self._guard, id(eqn)
+        found = self._find(jaxprs.opened(eqn.params["body_jaxpr"]), 1)
+        self._guard = outer
+        if found and id(eqn) not in self.guards:
+            self.guards.append(id(eqn))
+        return found
 
     def _expand(self, eqn: Any) -> Any:
         """Returns the function of a tap of single lanes: a loop over the lanes, with the tap in a cond."""
-        closed = self.expanded[id(eqn)] = jax.make_jaxpr(lambda *args: lanes.over_lanes(eqn, args))(
-            *[jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in eqn.invars]
-        )
+        closed = self.expanded.get(id(eqn))
+        if closed is None:
+            avals = [jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in eqn.invars]
+            closed = self.expanded[id(eqn)] = jax.make_jaxpr(lambda *args: lanes.over_lanes(eqn, args))(*avals)
         return closed.jaxpr
 
     def _add(self, eqn: Any, times: int) -> bool:
         site, avals = eqn.params["site"], tuple(var.aval for var in eqn.invars)
-        known = self.taps.get(id(eqn))
-        tap = _Tap(eqn.params, avals, times + (known.most if known else 0))
-        if tap.rows() == 0 or not _has_whole_rows(avals) or (site.ordered and not self._allows_ordered):
+        known = self._found.get(id(eqn))  # of another call of the same function
+        tap = _Tap(eqn.params, avals, times + (known.most if known else 0), self._guard, self._is_regular)
+        is_refused = (
+            tap.rows() == 0
+            or not _has_whole_rows(avals)
+            or (site.ordered and (self._guard is not None or not self._allows_ordered))
+            or (known is not None and known.guard != self._guard)
+            or str(getattr(eqn.params["target"], "source", "")).startswith(INSPECTED)
+        )
+        if is_refused:
+            self._refused.add(id(eqn))
             return False
-        if str(getattr(eqn.params["target"], "source", "")).startswith(INSPECTED):
-            return False
-        self.taps[id(eqn)] = tap
+        self._found[id(eqn)] = tap
         return True
 
     def steps(self) -> int:
-        """Returns the most steps of a chunk."""
-        return min(tap.rows() // tap.most for tap in self.taps.values())
+        """Returns the most steps of a chunk of the outer loop."""
+        return min([_MOST_STEPS, *(tap.rows() // tap.most for tap in self.taps.values() if tap.guard is None)])
 
 
 def _count_ordered(jaxpr: Any) -> int:
@@ -191,12 +243,19 @@ class _Spread:
 
 
 class _Writer(Interpreter):
-    """Evaluates a body with taps that write rows. The carried state has (row, buffers) for each tap."""
+    """Evaluates a body with taps that write rows.
 
-    def __init__(self, plan: _Plan, spread: _Spread):
+    The carried state is (rows, guards): (number of the next row, buffers) for each tap, and (steps that are left, state
+    of the clock) for each while loop that watches the room. A regular tap has no number: its row is the state's
+    broadcast part, the number of the step in the chunk.
+    """
+
+    def __init__(self, plan: _Plan, spread: _Spread, clock: _Clock, known: Known):
         super().__init__()
+        self.known = known
         self.plan = plan
         self.spread = spread
+        self.clock = clock
 
     def concerns(self, eqn: Any) -> bool:
         return id(eqn) in self.plan.concerned
@@ -204,34 +263,156 @@ class _Writer(Interpreter):
     def apply(self, eqn: Any, state: State, args: Sequence[Any]) -> Result:
         key = id(eqn)
         if key in self.plan.taps:
-            return self._write(state.carried, self.plan.order.index(key), args), list(args)
-        if key in self.plan.expanded and self.concerns(eqn):
+            rows, guards = state.carried
+            return (self._write(rows, self.plan.order.index(key), args, state.broadcast), guards), list(args)
+        if key in self.known:
+            return state.carried, self.known[key]
+        if not self.concerns(eqn):
+            return super().apply(eqn, state, args)
+        if key in self.plan.expanded:
             carried, _ = self.evaluate(self.plan.expanded[key], state, args)
             return carried, list(args[len(args) - len(eqn.outvars) :])
-        if eqn.primitive is check_p and self.concerns(eqn):
-            return state.carried, _jax_compat.bind_again(eqn, [self._send_before(args[0], state.carried), *args[1:]])
+        if eqn.primitive is check_p:
+            fails = self._send_before(args[0], state.carried[0])
+            return state.carried, _jax_compat.bind_again(eqn, [fails, *args[1:]])
+        if key in self.plan.guards:
+            return self._guarded(eqn, state, args)
         return super().apply(eqn, state, args)
 
-    def _send_before(self, fails: Any, carried: Any) -> Any:
+    def _send_before(self, fails: Any, rows: Any) -> Any:
         """Sends the rows if a check fails. Returns the check's predicate, so that the check comes afterwards."""
 
-        def send(carried: Any) -> Any:
-            for key, (count, filled) in zip(self.plan.order, carried, strict=True):
-                _send(self.plan.taps[key], count, filled)
+        def send(rows: Any) -> Any:
+            self.send(rows)
             return np.uint32(1)
 
         any_fails = lax.reduce_or(fails, tuple(range(fails.ndim))) if fails.ndim else fails
-        sent = lax.cond(any_fails, send, lambda _: np.uint32(0), carried)
+        sent = lax.cond(any_fails, send, lambda _: np.uint32(0), rows)
         return lax.bitwise_and(fails, lax.lt(sent, np.uint32(2)))  # always `fails`, and known after `sent`
 
-    def _write(self, carried: Any, place: int, args: Sequence[Any]) -> Any:
-        row, buffers = carried[place]
+    def send(self, rows: Any) -> None:
+        """Sends the rows of all taps. No tap may be regular."""
+        self.send_regular(rows, None)
+
+    def send_regular(self, rows: Any, steps: Any) -> None:
+        """Sends the rows of all taps after so many steps."""
+        for key, (count, filled) in zip(self.plan.order, rows, strict=True):
+            tap = self.plan.taps[key]
+            params = dict(tap.params)
+            check_sent(tap.avals[: len(tap.avals) - params["site"].has_step], params["target"], params["site"])
+            params["site"] = dataclasses.replace(params["site"], has_rows=True)
+            tap_p.bind(*filled, self.spread(steps) if count is None else count, **params)
+
+    def _write(self, rows: Any, place: int, args: Sequence[Any], step: Any) -> Any:
+        count, buffers = rows[place]
+        row = step if count is None else count
         written = []
         for buffer, arg in zip(buffers, args, strict=True):
             value = self.spread(jax.numpy.asarray(arg, buffer.dtype))
             one = lax.broadcast_in_dim(value, (1, *value.shape), range(1, buffer.ndim))
             written.append(lax.dynamic_update_slice(buffer, one, (row, *[np.uint32(0)] * value.ndim)))
-        return [*carried[:place], (row + np.uint32(1), written), *carried[place + 1 :]]
+        count = None if count is None else count + np.uint32(1)
+        return [*rows[:place], (count, written), *rows[place + 1 :]]
+
+    def _guarded(self, eqn: Any, state: State, args: Sequence[Any]) -> Result:
+        """Evaluates a while loop that sends the rows when there is no room for another step, or no step is left."""
+        params, place = eqn.params, self.plan.guards.index(id(eqn))
+        num_cond, num_body = params["cond_nconsts"], params["body_nconsts"]
+        cond_consts, body_consts = args[:num_cond], args[num_cond : num_cond + num_body]
+
+        def predicate(values: Sequence[Any]) -> Any:
+            return jaxprs.evaluate(params["cond_jaxpr"], [*cond_consts, *values], _jax_compat.bind_again)[0]
+
+        def has_room(carried: Any) -> Any:
+            rows, guards = carried
+            room = lax.gt(guards[place][0], np.uint32(0))
+            for key, (count, _) in zip(self.plan.order, rows, strict=True):
+                tap = self.plan.taps[key]
+                if tap.guard == id(eqn):
+                    room = lax.bitwise_and(room, lax.le(count, np.uint32(tap.rows() - tap.most)))
+            return room
+
+        def step(carry: Any) -> Any:
+            carried, values = carry
+            (rows, guards), outs = self.evaluate(
+                params["body_jaxpr"], state._replace(carried=carried), [*body_consts, *values]
+            )
+            left, clock = guards[place]
+            return (rows, [*guards[:place], (left - np.uint32(1), clock), *guards[place + 1 :]]), list(outs)
+
+        def until_full(carry: Any) -> Any:
+            carried, values = lax.while_loop(
+                lambda carry: lax.bitwise_and(predicate(carry[1]), has_room(carry[0])), step, carry
+            )
+            return self._emptied(carried, place, has_room(carried)), values
+
+        init = (state.carried, list(args[num_cond + num_body :]))
+        result: Result = lax.while_loop(lambda carry: predicate(carry[1]), until_full, init)
+        return result
+
+    def _emptied(self, carried: Any, place: int, has_room: Any) -> Any:
+        """Returns the state after the rows have been sent, unless there is room."""
+        rows, guards = carried
+
+        def send(rows: Any, left: Any, clock: Any) -> Any:
+            self.send(rows)
+            clock = self.clock.next(clock, clock[CLOCK_CHUNK] - left)
+            return [self.spread(np.uint32(0)) for _ in rows], clock[CLOCK_CHUNK], clock
+
+        def keep(rows: Any, left: Any, clock: Any) -> Any:
+            return [count for count, _ in rows], left, clock
+
+        counts, left, clock = lax.cond(has_room, keep, send, rows, *guards[place])
+        rows = [(count, filled) for count, (_, filled) in zip(counts, rows, strict=True)]
+        return rows, [*guards[:place], (left, clock), *guards[place + 1 :]]
+
+
+Known = dict[int, list[Any]]  # the results of equations, by their identity
+
+
+def _reads(closed: Any, num_consts: int) -> dict[int, tuple[Any, Recipe]]:
+    """Returns the reads of host objects that are constants of a loop's function: (equation, recipe of its operand)."""
+    found: dict[int, tuple[Any, Recipe]] = {}
+    several: set[int] = set()
+
+    def find(jaxpr: Any, known: dict[Any, Source]) -> None:
+        for eqn in jaxpr.eqns:
+            inner = called(eqn)
+            if inner is not None:
+                pairs = zip(eqn.invars, jaxprs.opened(inner).invars, strict=True)
+                find(jaxprs.opened(inner), {var: known[atom] for atom, var in pairs if _is_known(atom, known)})
+            elif eqn.primitive is read_p and (recipe := find_recipe(jaxpr, eqn.invars[0], known)) is not None:
+                if id(eqn) in found:  # in a function that is called more than once, maybe with other objects
+                    several.add(id(eqn))
+                found[id(eqn)] = eqn, recipe
+
+    jaxpr = jaxprs.opened(closed)
+    find(jaxpr, {var: (CONSTANT, place) for place, var in enumerate(jaxpr.invars[:num_consts])})
+    return {key: read for key, read in found.items() if key not in several}
+
+
+def _is_known(atom: Any, known: dict[Any, Source]) -> bool:
+    return _jax_compat.is_variable(atom) and atom in known
+
+
+@dataclasses.dataclass(frozen=True)
+class _Clock:
+    """Chooses the length of chunks. Without a clock all chunks have `most` steps."""
+
+    interval_us: int
+    is_timed: bool
+    most: int
+
+    def first(self) -> Any:
+        """Returns the state before the first chunk, which has one step."""
+        state = jax.numpy.asarray(np.array([0] * CLOCK_CHUNK + [1 if self.is_timed else self.most], np.uint32))
+        return ask_clock(state, 0) if self.is_timed else state
+
+    def next(self, state: Any, steps: Any) -> Any:
+        """Returns the state after a chunk of `steps` steps (u32)."""
+        if not self.is_timed:
+            return state
+        return ask_clock(lax.dynamic_update_slice(state, steps[None], (CLOCK_CHUNK,)), self.interval_us)
 
 
 class _ChunkedLoop:
@@ -251,13 +432,14 @@ class _ChunkedLoop:
         self.taps = [plan.taps[key] for key in plan.order]
         self.cond_jaxpr, self.body_jaxpr = cond_jaxpr, body_jaxpr
         self.num_consts = cond_nconsts, body_nconsts
-        self.carries_predicate = bool(cond_jaxpr.effects)
+        self.reads = [_reads(cond_jaxpr, cond_nconsts), _reads(body_jaxpr, body_nconsts)]
+        self.carries_predicate = any(eqn.effects and id(eqn) not in self.reads[0] for eqn in cond_jaxpr.jaxpr.eqns)
         self.counter = find_counter(cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts)
         self.pred_ndim = len(cond_jaxpr.out_avals[0].shape)
         interval = min(tap.params["site"].flush_interval for tap in self.taps)
-        self.interval_us = max(1, min(int(interval * 1e6), 2**32 - 1))
-        self.is_timed = context.num_devices(ctx) == 1 and has_clock(ctx)
-        self.most_steps = plan.steps() if self.is_timed else min(plan.steps(), _MOST_UNTIMED)
+        is_timed = context.num_devices(ctx) == 1 and has_clock(ctx)
+        self.most_steps = plan.steps() if is_timed else min(plan.steps(), _MOST_UNTIMED)
+        self.clock = _Clock(max(1, min(int(interval * 1e6), 2**32 - 1)), is_timed, self.most_steps)
         avals = [*body_jaxpr.in_avals, *(aval for tap in self.taps for aval in tap.avals)]
         axes: frozenset[Any] = frozenset().union(*map(_jax_compat.varying_axes, avals))
         self.spread = _Spread(axes)
@@ -273,71 +455,80 @@ class _ChunkedLoop:
 
     def _loop(self, init: list[Any]) -> list[Any]:
         pred = self._predicate(init)
-        clock = jax.numpy.asarray(np.array([0] * CLOCK_CHUNK + [1 if self.is_timed else self.most_steps], np.uint32))
-        if self.is_timed:
-            clock = ask_clock(clock, 0)
         kept = pred if self.carries_predicate else ()
-        carry = (self._any(pred), clock, kept, init, [self._empty(tap) for tap in self.taps])
+        clock = self.clock.first()
+        guards = [(clock[CLOCK_CHUNK], clock) for clock in (self.clock.first() for _ in self.plan.guards)]
+        buffers = [self._empty(tap) for tap in self.taps]
+        carry = (self._any(pred), clock, kept, init, buffers, guards)
         values: list[Any] = lax.while_loop(lambda carry: carry[0], self._chunk, carry)[3]
         return values
 
     def _empty(self, tap: _Tap) -> list[Any]:
         return [self.spread(lax.full((tap.rows(), *aval.shape), 0, aval.dtype)) for aval in tap.avals]
 
-    def _predicate(self, values: Sequence[Any]) -> Any:
-        (pred,) = jaxprs.evaluate(self.cond_jaxpr, [*self.cond_consts, *values], _jax_compat.bind_again)
+    def _predicate(self, values: Sequence[Any], known: Known | None = None) -> Any:
+        def each(eqn: Any, operands: list[Any]) -> Sequence[Any]:
+            answer = (known or {}).get(id(eqn))
+            return _jax_compat.bind_again(eqn, operands) if answer is None else answer
+
+        (pred,) = jaxprs.evaluate(self.cond_jaxpr, [*self.cond_consts, *values], each)
         return pred
+
+    def _read(self) -> Known:
+        """Reads the host objects that each step would read."""
+        known: Known = {}
+        for reads, consts in zip(self.reads, (self.cond_consts, self.body_consts), strict=True):
+            for key, (eqn, recipe) in reads.items():
+                known[key] = _jax_compat.bind_again(eqn, [recipe.make(lambda source, consts=consts: consts[source[1]])])
+        return known
 
     def _any(self, pred: Any) -> Any:
         return lax.reduce_or(pred, tuple(range(pred.ndim))) if self.pred_ndim else pred
 
     def _chunk(self, carry: Any) -> Any:
         """Traces one iteration of the outer loop."""
-        _, clock, kept, values, buffers = carry
+        _, clock, kept, values, buffers, guards = carry
         limit = lax.convert_element_type(lax.min(clock[CLOCK_CHUNK], np.uint32(self.most_steps)), np.int32)
         begin: Any = None if self.counter is None else values[self.counter.place]
         end: Any = None if self.counter is None else self.counter.end(values, limit)
 
+        known = self._read()
+
         def is_left(inner: Any) -> Any:
             if self.counter is not None:
                 return lax.lt(inner[2][self.counter.place], end)
-            pred = inner[1] if self.carries_predicate else self._predicate(inner[2])
+            pred = inner[1] if self.carries_predicate else self._predicate(inner[2], known)
             return lax.bitwise_and(lax.lt(inner[0], limit), self._any(pred))
 
-        first = self.spread(jax.numpy.uint32(0))
-        rows = [(first, each) for each in buffers]
-        inner: Any = (() if self.counter else np.int32(0), kept, values, rows)
-        steps, kept, values, rows = lax.while_loop(is_left, self._step, inner)
+        zero = self.spread(jax.numpy.uint32(0))
+        is_regular = [tap.is_regular and self.counter is not None and not self.plan.guards for tap in self.taps]
+        rows = [(None if each else zero, filled) for each, filled in zip(is_regular, buffers, strict=True)]
+        inner: Any = (() if self.counter else np.int32(0), kept, values, (rows, guards))
+        step = functools.partial(self._step, known, begin)
+        steps, kept, values, (rows, guards) = lax.while_loop(is_left, step, inner)
         if self.counter is not None:
             steps = lax.sub(values[self.counter.place], begin)
-        for tap, (count, filled) in zip(self.taps, rows, strict=True):
-            _send(tap, count, filled)
-        if self.is_timed:
-            done = lax.dynamic_update_slice(clock, lax.convert_element_type(steps, np.uint32)[None], (CLOCK_CHUNK,))
-            clock = ask_clock(done, self.interval_us)
+        steps = lax.convert_element_type(steps, np.uint32)
+        _Writer(self.plan, self.spread, self.clock, known).send_regular(rows, steps)
+        clock = self.clock.next(clock, steps)
         going = self._any(kept if self.carries_predicate else self._predicate(values))
-        return going, clock, kept, values, [filled for _, filled in rows]
+        return going, clock, kept, values, [filled for _, filled in rows], guards
 
-    def _step(self, inner: Any) -> Any:
-        """Traces one iteration of the inner loop."""
-        count, pred, values, rows = inner
+    def _step(self, known: Known, begin: Any, inner: Any) -> Any:
+        """Traces one iteration of the inner loop. `known`: what is read once in a chunk. `begin`: the counter's first."""
+        count, pred, values, carried = inner
+        number: Any = ()
+        if self.counter is not None:
+            number = self.spread(lax.convert_element_type(lax.sub(values[self.counter.place], begin), np.uint32))
         if self.pred_ndim and not self.carries_predicate:
-            pred = self._predicate(values)
-        rows, outs = _Writer(self.plan, self.spread).evaluate(
-            self.body_jaxpr, State(carried=rows), [*self.body_consts, *values]
+            pred = self._predicate(values, known)
+        carried, outs = _Writer(self.plan, self.spread, self.clock, known).evaluate(
+            self.body_jaxpr, State(carried=carried, broadcast=number), [*self.body_consts, *values]
         )
         if self.pred_ndim:  # lanes of a vmap that have finished stay as they are
             outs = [_where(pred, new, old) for new, old in zip(outs, values, strict=True)]
-        kept = self._predicate(outs) if self.carries_predicate else ()
-        return () if self.counter else count + np.int32(1), kept, list(outs), rows
-
-
-def _send(tap: _Tap, count: Any, filled: Sequence[Any]) -> None:
-    """Sends the first `count` rows."""
-    params = dict(tap.params)
-    check_sent(tap.avals[: len(tap.avals) - params["site"].has_step], params["target"], params["site"])
-    params["site"] = dataclasses.replace(params["site"], has_rows=True)
-    tap_p.bind(*filled, count, **params)
+        kept = self._predicate(outs, known) if self.carries_predicate else ()
+        return () if self.counter else count + np.int32(1), kept, list(outs), carried
 
 
 def _where(pred: Any, new: Any, old: Any) -> Any:

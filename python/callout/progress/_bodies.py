@@ -4,9 +4,8 @@
 A marker is found at the top level of a body and in the functions that are called there. A marker inside a cond is not
 found, because the program does not reach it in each iteration.
 
-A recipe computes a bar's field once for each chunk, instead of in each step. A field is a function of the body's
-results, which the loop carries or has written to the results of a scan. So the inner loop need not compute the field,
-and equals the loop without a bar.
+A bar's field has a recipe if it is a function of the body's results, which the loop carries or has written to the
+results of a scan. Such a field is computed once for each chunk, so the inner loop equals the loop without a bar.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import jax
 from .. import _jax_compat
 from .._primitives import jaxprs
 from .._primitives.control_flow import CALLED, behind_barrier
+from .._primitives.recipes import CONSTANT, RESULT, STACK, Recipe, Source, find_recipe
 from ._marker import Mark, has_marks, mark_p
 
 
@@ -104,48 +104,6 @@ def with_marks(jaxpr: Any, change: Callable[[Mark], Mark]) -> Any:
         eqns.append(eqn)
     changed = inner.replace(eqns=eqns)
     return changed if inner is jaxpr else jaxpr.replace(jaxpr=changed)
-
-
-CONSTANT, RESULT, STACK = "constant", "result", "stack"
-# Where a value comes from: a kind, and an index among the body's arguments or results. STACK means the row that a step
-# wrote last to a carried array; a third number selects a part of the row.
-Source = tuple[str, int] | tuple[str, int, int]
-
-
-@dataclasses.dataclass(frozen=True)
-class Recipe:
-    """Computes a value from the loop's values, by equations of the body."""
-
-    atom: Any
-    equations: tuple[Any, ...]
-    sources: dict[Any, Source]
-
-    def make(self, read: Callable[[Source], Any]) -> Any:
-        """Computes the value. `read` returns the value of a source."""
-        values = {var: read(source) for var, source in self.sources.items()}
-        return jaxprs.follow(self.equations, values, jaxprs.in_context(_jax_compat.bind_again))(self.atom)
-
-
-def find_recipe(jaxpr: Any, atom: Any, known: dict[Any, Source]) -> Recipe | None:
-    """Returns a recipe that computes `atom` from `known` variables, or None if it needs others or has effects."""
-    makers = {var: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
-    equations: list[Any] = []
-    sources: dict[Any, Source] = {}
-
-    def reach(atom: Any) -> bool:
-        if not _jax_compat.is_variable(atom) or atom in sources:
-            return True
-        if atom in known:
-            sources[atom] = known[atom]
-            return True
-        eqn = makers.get(atom)
-        if eqn is None or eqn.effects or not all(map(reach, eqn.invars)):
-            return False
-        if not any(one is eqn for one in equations):
-            equations.append(eqn)
-        return True
-
-    return Recipe(atom, tuple(equations), sources) if reach(atom) else None
 
 
 def stacked(body: Any, num_consts: int) -> dict[Any, Source]:

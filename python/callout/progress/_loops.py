@@ -30,8 +30,9 @@ from .. import _jax_compat
 from .._primitives import context, loop_lowering
 from .._primitives.chunk_clock import CLOCK_CHUNK, ask_clock, has_clock
 from .._primitives.loop_counters import find_counter
+from .._primitives.recipes import CONSTANT, STACK, Recipe, Source
 from ._bars import FIRST, LAST
-from ._bodies import CONSTANT, STACK, Found, Recipe, Source, evaluate, find, with_marks
+from ._bodies import Found, evaluate, find, with_marks
 from ._marker import Mark, has_marks, send
 from ._settings import Settings
 
