@@ -14,6 +14,7 @@ from pathlib import Path
 import buffers
 import chains
 import checks
+import chunks
 import contention
 import devices
 import dispatch
@@ -55,6 +56,7 @@ GROUPS: dict[str, Callable[[argparse.Namespace, Path, dict[str, str]], list[Row]
     "sinks": lambda options, floor, skipped: recording.run(options.rounds),
     "checks": lambda options, floor, skipped: checks.run(options.rounds, skipped),
     "located_nans": lambda options, floor, skipped: located_nans.run(options.rounds),
+    "chunks": lambda options, floor, skipped: chunks.run(options.rounds, options.out),
     "progress": lambda options, floor, skipped: progress.run(options.rounds, skipped),
     "service": lambda options, floor, skipped: service.run(options.rounds),
 }

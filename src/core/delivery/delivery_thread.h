@@ -17,6 +17,7 @@
 #include "core/base/fork_mutex.h"
 #include "core/base/thread_annotations.h"
 #include "core/callbacks/callback.h"
+#include "core/callbacks/probe.h"
 #include "core/delivery/bounded_queue.h"
 #include "core/handles/handle.h"
 
@@ -132,6 +133,7 @@ class CALLOUT_EXPORT DeliveryThread {
   IdleBackoff backoff_;
   std::vector<BoundedQueue*> own_queues_;
   std::vector<std::shared_ptr<Callback>> to_flush_;
+  Probe::Timing timing_ = Probe::Timing::kEach;  ///< Of deliveries.
   // The receiver of the last record with a handle, kept until the end of the batch.
   const Router* last_router_ = nullptr;
   Handle last_handle_;
