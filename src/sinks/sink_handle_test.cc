@@ -115,6 +115,36 @@ TEST_F(SinkByHandleTest, OffsetsAreThoseOfTheValue) {
   EXPECT_THAT(sink.offsets(), ElementsAre(7, 8));
 }
 
+// Returns the handles of several sinks as rows of one array.
+TestBuffer HandleRows(const std::vector<TestBuffer>& handles) {
+  std::vector<uint32_t> words;
+  for (const TestBuffer& handle : handles) {
+    for (const uint32_t word : handle.values<uint32_t>()) words.push_back(word);
+  }
+  return TestBuffer::Of<uint32_t>({static_cast<int64_t>(handles.size()), 4}, words);
+}
+
+TEST_F(SinkByHandleTest, EachRowGoesToTheSinkOfItsHandle) {
+  HandledSink one("one"), other("other");
+  const TestBuffer gone = HandledSink("gone").handle();
+  TapAttributes attributes;
+  attributes.leaves = "\nw";
+  attributes.rows = attributes.offsets = true;
+  TapSite site(MakeSinkByHandle("sink:log", "log").value(), attributes);
+  EXPECT_THAT(Push(site, {HandleRows({one.handle(), other.handle(), gone, other.handle(), one.handle()}),
+                          TestBuffer::Of<float>({5, 1, 1}, {1, 2, 3, 4, 5}), TestBuffer::Scalar(uint32_t{5}),
+                          TestBuffer::Of<int64_t>({5}, {0, 0, 0, 7, 8})}),
+              IsOk());
+  Drain();
+  EXPECT_THAT(one.values(), ElementsAre(1, 5));
+  EXPECT_THAT(other.values(), ElementsAre(2, 4));
+  EXPECT_THAT(one.leaves(), ElementsAre("w"));
+  EXPECT_THAT(one.offsets(), ElementsAre(7, 8));
+  const DeliveryErrorReport report = delivery_.TakeErrors();
+  EXPECT_EQ(report.count, 1U);
+  EXPECT_THAT(std::string(report.last.message()), HasSubstr("the object of this handle is gone"));
+}
+
 TEST_F(SinkByHandleTest, ASinkThatIsGoneIsAnError) {
   const TestBuffer gone = HandledSink("gone").handle();
   const auto site = Site();

@@ -96,15 +96,15 @@ bool BoundedQueue::HasRoom(uint64_t charged_bytes) {
   return pending == 0 || charged_bytes <= room;
 }
 
-bool BoundedQueue::WaitForRoom(uint64_t charged_bytes) {
+bool BoundedQueue::WaitForRoom(uint64_t charged_bytes, int values) {
   ++blocked_;
   // seq_cst, pairs with PublishRoom: either the consumer sees the waiter, or HasRoom sees the released room.
-  waiting_.fetch_add(1, std::memory_order_seq_cst);
+  waiting_.fetch_add(values, std::memory_order_seq_cst);
   while (!closed_ && !HasRoom(charged_bytes)) {
     wakeup_.Interrupt();
     room_.wait(mutex_);
   }
-  waiting_.fetch_sub(1, std::memory_order_relaxed);  // a consumer that still counts this waiter notifies in vain
+  waiting_.fetch_sub(values, std::memory_order_relaxed);  // a consumer that still counts this waiter notifies in vain
   return !closed_;
 }
 
@@ -115,7 +115,7 @@ BoundedQueue::Outcome BoundedQueue::Reserve(RecordKind kind, size_t bytes, uint6
   if (closed_) return Outcome::kClosed;
   if (!HasRoom(charged_bytes)) [[unlikely]] {
     if (when_full == WhenFull::kGiveUp) return Outcome::kFull;
-    if (when_full == WhenFull::kWait && !WaitForRoom(charged_bytes)) return Outcome::kClosed;
+    if (when_full == WhenFull::kWait && !WaitForRoom(charged_bytes, static_cast<int>(rows))) return Outcome::kClosed;
   }
   if (used_ + bytes + sizeof(RecordHeader) > tail_->bytes) {
     Chunk* chunk = NewChunk(bytes);
@@ -181,7 +181,7 @@ RecordHeader* BoundedQueue::Peek() {
 
 void BoundedQueue::Pop(RecordHeader* record) {
   popped_ticket_ = record->ticket;
-  popped_values_ = record->sequence + (record->kind == RecordKind::kRows ? record->values() - 1 : 0);
+  popped_values_ = record->last_sequence();
   popped_charged_ += record->charged_bytes;
   head_offset_ += record->bytes;
 }

@@ -58,6 +58,8 @@ struct alignas(16) RecordHeader {
   uint64_t values() const {
     return kind == RecordKind::kValue ? 1 : kind == RecordKind::kRows ? static_cast<uint64_t>(step) : 0;
   }
+  /// Returns the number of the record, or of its last row.
+  uint64_t last_sequence() const { return sequence + (kind == RecordKind::kRows ? values() - 1 : 0); }
 
   callout_buffer* buffers() { return reinterpret_cast<callout_buffer*>(this + 1); }
   void** blocks() { return reinterpret_cast<void**>(buffers() + num_buffers); }
@@ -242,8 +244,8 @@ class BoundedQueue {
     return popped_ticket_ != delivered_.load(std::memory_order_relaxed);  // this thread stored the value
   }
 
-  /// Closes the queue: from now on Reserve returns kClosed, and waiting producers stop waiting. Returns how many
-  /// waited. Thread-safe.
+  /// Closes the queue: from now on Reserve returns kClosed, and waiting producers stop waiting. Returns how many values
+  /// they waited with. Thread-safe.
   int Close();
   /// Undoes Close. Thread-safe.
   void Reopen();
@@ -270,7 +272,7 @@ class BoundedQueue {
 
   bool HasRoom(uint64_t charged_bytes) CALLOUT_REQUIRES(mutex_);
   bool LookForRoom(uint64_t charged_bytes) CALLOUT_REQUIRES(mutex_);
-  bool WaitForRoom(uint64_t charged_bytes) CALLOUT_REQUIRES(mutex_);
+  bool WaitForRoom(uint64_t charged_bytes, int values) CALLOUT_REQUIRES(mutex_);
   static Chunk* NewChunk(size_t record_bytes);
 
   Wakeup& wakeup_;
@@ -289,7 +291,7 @@ class BoundedQueue {
   uint64_t blocked_ CALLOUT_GUARDED_BY(mutex_) = 0;
   bool closed_ CALLOUT_GUARDED_BY(mutex_) = false;
   std::condition_variable_any room_;
-  std::atomic<int> waiting_{0};
+  std::atomic<int> waiting_{0};  // values whose producers wait
 
   // The consumer's side, on cache lines of its own. Producers read `released_` only where `known_room_` is not enough;
   // the consumer reads the producers' lines only when it returns room.

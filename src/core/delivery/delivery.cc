@@ -40,6 +40,7 @@ constexpr uint64_t kInlineBytes = 4096;
 [[gnu::noinline, gnu::cold]] bool Lose(RecordHeader& header, uint32_t num_copied) {
   for (uint32_t i = 0; i < num_copied; ++i) FreeBlock(header.blocks()[i]);
   header.num_buffers = 0;
+  header.sequence = header.last_sequence();  // so that the queue counts all rows as done
   header.kind = RecordKind::kLost;
   return false;
 }
@@ -77,6 +78,14 @@ constexpr uint64_t kInlineBytes = 4096;
   return *sending.skipped + site.throttle->TakeSkipped(sending.device_ordinal, Throttle::Place::kUpstream);
 }
 
+// Returns the count of skipped records for the queue's entry. AdmittedRows has taken the throttle's count for each row;
+// what the throttle counts now comes behind the rows.
+[[gnu::always_inline]] inline uint32_t SkippedBefore(TapSite& site, const Sending& sending) {
+  if (sending.rows > 0 && !site.throttle->AdmitsAll()) [[unlikely]]
+    return sending.skipped.value_or(0);
+  return TakeSkipped(site, sending);
+}
+
 // Adds the count of skipped records to the next record, because this one was not sent.
 void PutSkippedBack(TapSite& site, const Sending& sending, uint32_t count) {
   const auto place = sending.skipped ? Throttle::Place::kUpstream : Throttle::Place::kInProgram;
@@ -90,11 +99,11 @@ void PutSkippedBack(TapSite& site, const Sending& sending, uint32_t count) {
   header.run_id = sending.run_id;
   header.ticks = Ticks();
   header.device_ordinal = sending.device_ordinal;
-  header.skipped = TakeSkipped(site, sending);
+  header.skipped = SkippedBefore(site, sending);
   header.step = sending.rows > 0 ? sending.rows : sending.step.value_or(0);
   if (CopyBuffers(header, sending.buffers.data())) [[likely]]
     return true;
-  PutSkippedBack(site, sending, header.skipped);
+  PutSkippedBack(site, sending, header.skipped - sending.skipped.value_or(0));  // NotTaken puts back the rest
   return false;
 }
 
@@ -289,11 +298,15 @@ Status Delivery::EnqueueRows(TapSite& site, const Sending& sending) {
   const auto place = sending.skipped ? Throttle::Place::kUpstream : Throttle::Place::kInProgram;
   // A sender that comes again would ask the throttle twice about each row, so it is not refused room any more.
   const bool comes_again = sending.patience == Patience::kComesAgain;
+  if (comes_again && closed_.load(std::memory_order_acquire)) return Unavailable("the tap queue is closed");
   if (comes_again && !ChannelFor(site.callback->worker(), device)->queue->HasRoomNow()) {
     if (site.policy == OverflowPolicy::kBlock) return Unavailable("the tap queue is full");
   }
   const AdmittedRows admitted(site, rows, device, place);
-  if (admitted.count() == 0) return OkStatus();
+  if (admitted.count() == 0) {
+    site.throttle->AddSkipped(sending.skipped.value_or(0), device, place);  // the next record reports them
+    return OkStatus();
+  }
   bool queued = false;
   Sending all = sending;
   all.buffers = admitted.buffers();

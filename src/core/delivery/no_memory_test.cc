@@ -76,6 +76,22 @@ TEST_F(NoMemoryTest, WhatWasLeftOutBeforeAValueThatIsLostIsKnownToTheNext) {
   EXPECT_THAT(skipped, ElementsAre(0, 5));
 }
 
+// The sender of a record from upstream says how many were left out before it, and each must count once.
+TEST_F(NoMemoryTest, WhatWasLeftOutUpstreamBeforeAValueThatIsLostCountsOnce) {
+  const auto callback = std::make_shared<FakeCallback>("counts");
+  std::vector<uint32_t> skipped;
+  callback->on_deliver = [&](const Record& record) { return skipped.push_back(record.skipped), OkStatus(); };
+  const auto site = MakeSite(callback);
+  TestBuffer large(DType::kUint8, {10}, std::vector<uint8_t>(10, 3));
+  callout_buffer view = large.view();
+  view.size_bytes = kTooMany;
+  EXPECT_FALSE(delivery_.Push(*site, {.buffers = {&view, 1}, .skipped = 3}).ok());
+  view.size_bytes = 10;
+  EXPECT_THAT(delivery_.Push(*site, {.buffers = {&view, 1}, .skipped = 0}), IsOk());
+  EXPECT_THAT(delivery_.Drain(kForever), IsEmpty());
+  EXPECT_THAT(skipped, ElementsAre(4));
+}
+
 TEST_F(NoMemoryTest, RecordWithoutMemoryLeavesTheQueueAsItWas) {
   Wakeup wakeup;
   BoundedQueue queue(1000, wakeup);

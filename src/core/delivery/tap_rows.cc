@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "callout/dtype.h"
 #include "core/base/cat.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/frame/buffer.h"
 #include "testing/handler_conformance.h"
 #include "testing/log_capture.h"
 
@@ -230,6 +231,156 @@ TYPED_TEST(TapConformance, DevicesAreIndependent) {
   this->Barrier();
   std::sort(values.begin(), values.end());
   EXPECT_THAT(values, ElementsAre(std::pair(0, 1.0F), std::pair(1, 2.0F)));
+}
+
+template <typename Platform>
+class TapRowsConformance : public HandlerConformance<Platform> {
+ protected:
+  /// Adds a line for each record to `lines_`: its step, how many were left out before it, the first numbers of its
+  /// arrays, and its offsets.
+  void SetUp() override {
+    HandlerConformance<Platform>::SetUp();
+    this->callback_->on_deliver = [this](const Record& record) {
+      std::string line = record.step ? std::to_string(*record.step) : "no step";
+      line += ", " + std::to_string(record.skipped) + " left out";
+      for (const callout_buffer& buffer : record.buffers) {
+        line += ", " + ShapeString(buffer);
+        if (buffer.size_bytes > 0) line += " " + std::to_string(*static_cast<const int32_t*>(buffer.data));
+      }
+      for (const int64_t offset : record.offsets) line += ", at " + std::to_string(offset);
+      lines_.push_back(line);
+      sequences_.push_back(record.sequence);
+      return OkStatus();
+    };
+  }
+
+  static FrameBuilder Frame() {
+    FrameBuilder frame = HandlerConformance<Platform>::Frame();
+    frame.Int64Attr("rows", 1);
+    return frame;
+  }
+  TestBuffer Integers(const std::vector<int32_t>& values) {
+    return this->template OnDevice<int32_t>({static_cast<int64_t>(values.size())}, values);
+  }
+  TestBuffer Count(uint32_t count) { return this->template OnDevice<uint32_t>({}, {count}); }
+
+  /// Runs a program. Returns its error, or the first one that comes up after it: on a GPU, the number of rows arrives
+  /// later.
+  Status FailureOf(FrameBuilder& frame) {
+    const Status status = this->RunTap(frame);
+    this->Barrier();
+    const DeliveryErrorReport report = Delivery::Get().TakeErrors();
+    return status.ok() && report.count > 0 ? report.first.front() : status;
+  }
+
+  std::vector<std::string> lines_;
+  std::vector<uint64_t> sequences_;
+};
+TYPED_TEST_SUITE(TapRowsConformance, HandlerPlatforms, PlatformNames);
+
+TYPED_TEST(TapRowsConformance, EachFilledRowIsARecord) {
+  const auto site = this->NewTap();
+  const auto send = [&](uint32_t count) {
+    FrameBuilder frame = this->Frame();
+    frame.StringAttr("leaves", "loss\nnorms\nempty").Arg(this->Integers({1, 2, 3, 4}));
+    frame.Arg(this->template OnDevice<int32_t>({4, 2}, {10, 11, 20, 21, 30, 31, 40, 41}));
+    frame.Arg(TestBuffer::At(DType::kFloat32, {4, 0}, nullptr)).Arg(this->Count(count));
+    if (count == 3) {
+      ASSERT_THAT(site->Instantiate(frame), IsOk());
+    }
+    ASSERT_THAT(site->Execute(frame), IsOk());
+  };
+  for (const uint32_t count : {3, 0, 1}) send(count);
+  this->Barrier();
+  EXPECT_THAT(this->lines_, ElementsAre("no step, 0 left out, s32[] 1, s32[2] 10, f32[0]",
+                                        "no step, 0 left out, s32[] 2, s32[2] 20, f32[0]",
+                                        "no step, 0 left out, s32[] 3, s32[2] 30, f32[0]",
+                                        "no step, 0 left out, s32[] 1, s32[2] 10, f32[0]"));
+  for (size_t i = 1; i < this->sequences_.size(); ++i) EXPECT_EQ(this->sequences_[i], this->sequences_[i - 1] + 1);
+  EXPECT_EQ(this->callback_->stats().calls(), 4U);
+}
+
+TYPED_TEST(TapRowsConformance, EveryMeansTheStepsOfRowsThatItDivides) {
+  const auto site = this->NewTap();
+  const auto send = [&](const std::vector<int32_t>& steps) {
+    FrameBuilder frame = this->Frame();
+    frame.Int64Attr("step", 1).Int64Attr("every", 4).Arg(this->Integers({1, 2, 3, 4, 5}));
+    frame.Arg(this->Integers(steps)).Arg(this->Count(4));
+    if (steps[0] == 3) {
+      ASSERT_THAT(site->Instantiate(frame), IsOk());
+    }
+    ASSERT_THAT(site->Execute(frame), IsOk());
+  };
+  send({3, 4, 8, 9, 12});
+  send({13, 14, 15, 17, 20});
+  send({18, 20, 21, 22, 24});
+  this->Barrier();
+  EXPECT_THAT(this->lines_, ElementsAre("4, 1 left out, s32[] 2", "8, 0 left out, s32[] 3", "20, 6 left out, s32[] 2"));
+  EXPECT_EQ(this->callback_->stats().skips.load(), 9U);
+  EXPECT_EQ(this->callback_->stats().drops.load(), 0U);
+}
+
+TYPED_TEST(TapRowsConformance, EverySecondRowHasItsTurnAcrossCalls) {
+  const auto site = this->NewTap();
+  FrameBuilder frame = this->Frame();
+  frame.Int64Attr("every", 2).Arg(this->Integers({1, 2, 3})).Arg(this->Count(3));
+  ASSERT_THAT(site->Instantiate(frame), IsOk());
+  for (int i = 0; i < 2; ++i) ASSERT_THAT(site->Execute(frame), IsOk());
+  this->Barrier();
+  EXPECT_THAT(this->lines_, ElementsAre("no step, 0 left out, s32[] 1", "no step, 1 left out, s32[] 3",
+                                        "no step, 1 left out, s32[] 2"));
+}
+
+TYPED_TEST(TapRowsConformance, OffsetsStepsAndTheTokenAreNotPartOfARow) {
+  FrameBuilder frame = this->Frame();
+  frame.Int64Attr("step", 1).Int64Attr("offsets", 1).Int64Attr("threaded", 1).Int64Attr("deferred", 1);
+  frame.Arg(this->template OnDevice<uint32_t>({}, {7})).Ret(this->template OnDevice<uint32_t>({}, {0}));
+  frame.Arg(this->template OnDevice<int32_t>({2, 1, 2}, {10, 11, 20, 21})).Arg(this->Integers({5, 6}));
+  frame.Arg(this->Count(2)).Arg(this->template OnDevice<int64_t>({3}, {0, 3, 8}));
+  frame.Ret(this->template OnDevice<int32_t>({}, {77}));
+  ASSERT_THAT(this->RunTap(frame), IsOk());
+  EXPECT_THAT(this->template Read<uint32_t>(frame.ret(0)), ElementsAre(7U));
+  EXPECT_THAT(this->template Read<int32_t>(frame.ret(1)), ElementsAre(0));
+  this->Barrier();
+  EXPECT_THAT(this->lines_,
+              ElementsAre("5, 0 left out, s32[1,2] 10, at 3, at 8", "6, 0 left out, s32[1,2] 20, at 3, at 8"));
+}
+
+TYPED_TEST(TapRowsConformance, OperandsThatDoNotFitAreAnError) {
+  FrameBuilder more = this->Frame();
+  more.StringAttr("label", "loss").Arg(this->Integers({1, 2})).Arg(this->Count(3));
+  EXPECT_THAT(this->FailureOf(more),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "callout: tap 'loss': expected arrays of at least 3 rows, as many as the program filled"));
+  FrameBuilder without_count = this->Frame();
+  without_count.Arg(this->Integers({1, 2}));
+  EXPECT_THAT(this->FailureOf(without_count), StatusIs(StatusCode::kInvalidArgument, "expected 2 operands"));
+  FrameBuilder no_integers = this->Frame();
+  no_integers.Int64Attr("step", 1).Arg(this->Integers({1})).Arg(this->OnDevice({1}, {1})).Arg(this->Count(1));
+  EXPECT_THAT(this->FailureOf(no_integers),
+              StatusIs(StatusCode::kInvalidArgument, "expected the steps of its rows, integers"));
+  EXPECT_THAT(this->lines_, ElementsAre());
+  FrameBuilder fits = this->Frame();
+  fits.Arg(this->Integers({1, 2})).Arg(this->Count(2));
+  EXPECT_THAT(this->FailureOf(fits), IsOk());
+  EXPECT_EQ(this->lines_.size(), 2U);
+}
+
+TYPED_TEST(TapRowsConformance, CallbackThatLooksAtValuesInTheProgramTakesNoRows) {
+  struct Looking final : FakeCallback, Inspector {
+    using FakeCallback::FakeCallback;
+    Inspector* inspector() override { return this; }
+    Result<Send> Inspect(const Record&) override { return Send::kRecord; }
+  };
+  const auto looking = std::make_shared<Looking>("test.looks");
+  EXPECT_EQ(Registry::Get().Bind("test.looks", looking), "py:test.looks");
+  FrameBuilder frame;
+  frame.StringAttr("callback", "py:test.looks").StringAttr("label", "loss");
+  EXPECT_THAT(this->NewTap()->Instantiate(frame), IsOk());
+  frame.Int64Attr("rows", 1);
+  EXPECT_THAT(this->NewTap()->Instantiate(frame),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "callout: tap 'loss': its callback looks at values in the program, so it takes no rows"));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "callout/queue_policy.h"
 #include "testing/cuda_tap_fixture.h"
@@ -44,11 +46,22 @@ class CudaTapRoomTest : public CudaTapTest {
     for (int i = 0; i < 2; ++i) ASSERT_THAT(site->Execute(frame), IsOk());
   }
 
+  /// Makes the frame of a tap with three rows, whose bytes are 0, 1 and 2, and which are together as large as a record
+  /// of LargeFrame.
+  FrameBuilder LargeRows(OverflowPolicy policy) {
+    std::vector<uint8_t> bytes(kLarge, 0);
+    for (size_t i = 0; i < kLarge; ++i) bytes[i] = static_cast<uint8_t>(i / (kLarge / 3));
+    FrameBuilder frame = Frame();
+    frame.Int64Attr("rows", 1).Int64Attr("every", 2).Int64Attr("on_full", static_cast<int64_t>(policy));
+    frame.Arg(OnDevice<uint8_t>({3, kLarge / 3}, bytes)).Arg(OnDevice<uint32_t>({}, {3}));
+    return frame;
+  }
+
   /// Fills the native queue with one record, whose delivery blocks until `blocking_` is opened.
-  void FillQueue() {
+  void FillQueue(size_t bytes = 15 << 20) {
     ASSERT_THAT(Delivery::Get().Configure({.queue_bytes = kMinQueueBytes}), IsOk());
     EXPECT_EQ(Registry::Get().Bind("test.blocking", blocking_), "py:test.blocking");
-    FrameBuilder frame = LargeFrame("test.blocking", OverflowPolicy::kBlock, 15 << 20);
+    FrameBuilder frame = LargeFrame("test.blocking", OverflowPolicy::kBlock, bytes);
     ASSERT_THAT(NewTap(frame)->Execute(frame), IsOk());
     blocking_->WaitUntilEntered(1);
   }
@@ -224,6 +237,48 @@ TEST_F(CudaTapRoomTest, FullQueueDropsWhatArrives) {
   blocking_->Open();
   Barrier();
   EXPECT_EQ(callback->stats().calls(), 0U);
+}
+
+TEST_F(CudaTapRoomTest, FullQueueDropsTheRowsThatArriveAndHaveTheirTurn) {
+  FillQueue();
+  const auto callback = Bind();
+  std::vector<uint32_t> skipped;
+  callback->on_deliver = [&](const Record& record) { return skipped.push_back(record.skipped), OkStatus(); };
+  FrameBuilder frame = LargeRows(OverflowPolicy::kDropNewest);
+  const auto site = NewTap(frame);
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  SpinUntil([&] { return callback->stats().drops.load() == 2; });
+  EXPECT_EQ(callback->stats().skips.load(), 1U);
+  blocking_->Open();
+  Barrier();
+  ASSERT_THAT(site->Execute(frame), IsOk());
+  Barrier();
+  EXPECT_THAT(skipped, ElementsAre(4)) << "three rows of the first call, and one of the second";
+}
+
+// The drainer comes again until the queue has room, and must ask the throttle once about each row.
+TEST_F(CudaTapRoomTest, RowsThatWaitForAFullQueueKeepTheirTurn) {
+  FillQueue(kMinQueueBytes);
+  const auto callback = Bind();
+  std::vector<std::pair<int, uint32_t>> seen;
+  callback->on_deliver = [&](const Record& record) {
+    seen.emplace_back(*static_cast<const uint8_t*>(record.buffers[0].data), record.skipped);
+    return OkStatus();
+  };
+  FrameBuilder frame = LargeRows(OverflowPolicy::kBlock);
+  const auto site = NewTap(frame);
+  for (int i = 0; i < 2; ++i) ASSERT_THAT(site->Execute(frame), IsOk());
+  const auto dropped = Bind("test.dropped");
+  FrameBuilder next = LargeFrame("test.dropped", OverflowPolicy::kDropNewest);
+  ASSERT_THAT(NewTap(next)->Execute(next), IsOk());  // Returns when the drainer has found that the queue is full.
+  EXPECT_EQ(dropped->stats().drops.load(), 1U);
+  EXPECT_EQ(UnderWay().records, 2U);
+  EXPECT_EQ(callback->stats().skips.load(), 0U);
+  blocking_->Open();
+  Barrier();
+  EXPECT_THAT(seen, ElementsAre(std::pair(0, 0U), std::pair(2, 1U), std::pair(1, 1U)));
+  EXPECT_EQ(callback->stats().skips.load(), 3U);
+  EXPECT_EQ(callback->stats().drops.load(), 0U);
 }
 
 TEST_F(CudaTapRoomTest, FullQueueFailsTheNextTapOfTheDevice) {
