@@ -18,8 +18,10 @@
 Records of different taps arrive chunk by chunk. So an ordered tap collects only where nothing else is ordered.
 
 The rows of a tap are sent by the same tap, whose site then has rows: the core sends each as a record of its own
-(src/core/delivery/tap_rows.h), so receivers see no difference. Where several devices run the loop together, all must
-agree on the length of a chunk, so no clock is asked and the length is fixed.
+(src/core/delivery/tap_rows.h), so receivers see no difference.
+
+The devices of a jit must agree on the length of a chunk, so one of them asks the clock for all. Inside a shard_map each
+device asks its own. Where several processes, or JAX's callbacks on several devices, run a loop, the length is fixed.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ from jax.interpreters import mlir
 
 from .. import _jax_compat
 from .._base import patches
-from . import context, jaxprs, lanes, loop_lowering
-from .chunk_clock import CLOCK_CHUNK, ask_clock, has_clock
+from . import context, jaxprs, lanes, loop_lowering, lowering
+from .chunk_clock import CLOCK_CHUNK, ask_clock
 from .control_flow import Interpreter, Result, State, called
 from .fallback.emit import INSPECTED
 from .inspections import check_p
@@ -391,6 +393,10 @@ def _reads(closed: Any, num_consts: int) -> dict[int, tuple[Any, Recipe]]:
     return {key: read for key, read in found.items() if key not in several}
 
 
+def _constant(consts: Sequence[Any], source: Source) -> Any:
+    return consts[source[1]]
+
+
 def _is_known(atom: Any, known: dict[Any, Source]) -> bool:
     return _jax_compat.is_variable(atom) and atom in known
 
@@ -437,7 +443,7 @@ class _ChunkedLoop:
         self.counter = find_counter(cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts)
         self.pred_ndim = len(cond_jaxpr.out_avals[0].shape)
         interval = min(tap.params["site"].flush_interval for tap in self.taps)
-        is_timed = context.num_devices(ctx) == 1 and has_clock(ctx)
+        is_timed = _has_clock(ctx)
         self.most_steps = plan.steps() if is_timed else min(plan.steps(), _MOST_UNTIMED)
         self.clock = _Clock(max(1, min(int(interval * 1e6), 2**32 - 1)), is_timed, self.most_steps)
         avals = [*body_jaxpr.in_avals, *(aval for tap in self.taps for aval in tap.avals)]
@@ -479,7 +485,8 @@ class _ChunkedLoop:
         known: Known = {}
         for reads, consts in zip(self.reads, (self.cond_consts, self.body_consts), strict=True):
             for key, (eqn, recipe) in reads.items():
-                known[key] = _jax_compat.bind_again(eqn, [recipe.make(lambda source, consts=consts: consts[source[1]])])
+                words = recipe.make(functools.partial(_constant, consts))
+                known[key] = _jax_compat.bind_again(eqn, [words])
         return known
 
     def _any(self, pred: Any) -> Any:
@@ -529,6 +536,12 @@ class _ChunkedLoop:
             outs = [_where(pred, new, old) for new, old in zip(outs, values, strict=True)]
         kept = self._predicate(outs, known) if self.carries_predicate else ()
         return () if self.counter else count + np.int32(1), kept, list(outs), carried
+
+
+def _has_clock(ctx: mlir.LoweringRuleContext) -> bool:
+    """Returns whether a clock is asked. In a jit over several devices one device asks it for all."""
+    is_alone = context.num_devices(ctx) == 1 or lowering.platform_of_fallback(ctx) is None
+    return is_alone and jax.process_count() == 1 and not context.automatic_axes(ctx)
 
 
 def _where(pred: Any, new: Any, old: Any) -> Any:

@@ -41,9 +41,14 @@ class Site:
 
     def attributes(self) -> dict[str, str | int]:
         """Returns the attributes for the target, without the name of the callback."""
-        rows = {"rows": True} if self.has_rows else {}
-        named = {"label": self.label, "leaves": "\n".join(self.leaves), "step": self.has_step}
-        return {**named, **rows, **dict(self.options)}
+        attributes: dict[str, str | int] = {
+            "label": self.label,
+            "leaves": "\n".join(self.leaves),
+            "step": self.has_step,
+        }
+        if self.has_rows:
+            attributes["rows"] = True
+        return {**attributes, **dict(self.options)}
 
     def is_for_one_process(self) -> bool:
         """Returns True if the core needs to know which process this is."""

@@ -244,7 +244,7 @@ class EagerTap:
                 option = re.sub("_(ns|ppb)$", "", name)  # drop the unit of the attribute
                 refuse(f"callout.tap '{self._label}': the option {option!r} ({name} = {value}: {row['meaning']})")
         self._leaf_names = escaped(attributes.get("leaves", "")).split("\n")
-        self._has_offsets = bool(attributes.get("offsets"))
+        self.has_offsets = bool(attributes.get("offsets"))
         live_sites.add(self)
 
     def admit(self, device_ordinal: int, step: int | None) -> bool:
@@ -253,7 +253,7 @@ class EagerTap:
     def send(self, callback: Callback, arrays: Sequence[np.ndarray], device_ordinal: int, step: int | None) -> None:
         """Sends a record. If the site has offsets, the last array holds the begin of the value in a larger one."""
         offsets: Sequence[int] = ()
-        if self._has_offsets:
+        if self.has_offsets:
             arrays, offsets = arrays[:-1], np.asarray(arrays[-1]).ravel().tolist()
         described: Any = Record(self._label, self._leaf_names, arrays, offsets, device_ordinal, step)
         if isinstance(callback, Inspector):
@@ -299,7 +299,7 @@ class HostTap:
                 ordinal, operands = self.ordinals[int(operands[-1])], operands[:-1]
             self.callback = self.callback or find(self.name)
             if self.has_rows:
-                self._send_rows(operands[:-1], int(operands[-1]), ordinal)
+                self._send_rows(self.callback, operands, ordinal)
                 return (arrays[0],) if self.threaded else self.answer
             if self.has_step:
                 step, operands = first_integer(operands[-1]), operands[:-1]  # under vmap the first lane's step counts
@@ -307,3 +307,17 @@ class HostTap:
         except BaseException as error:  # noqa: BLE001 - raised by JAX or by the next barrier
             self.call.fail(BaseException.with_traceback(error, None), ordinal)
         return (arrays[0],) if self.threaded else self.answer
+
+    def _send_rows(self, callback: Callback, operands: Sequence[Any], ordinal: int) -> None:
+        """Sends each row of the arrays as a record; see src/core/delivery/tap_rows.h."""
+        operands, offsets = list(operands), []
+        begin = np.asarray(operands.pop()).ravel().tolist() if self._tap.has_offsets else []
+        count = int(operands.pop())
+        steps = operands.pop() if self.has_step else None
+        for array in operands if begin else ():
+            offsets += begin[1 : array.ndim]
+            begin = begin[array.ndim :]
+        for row in range(count):
+            arrays = [np.asarray(array)[row] for array in operands]
+            placed = [*arrays, np.asarray(offsets)] if self._tap.has_offsets else arrays
+            self._tap.send(callback, placed, ordinal, None if steps is None else first_integer(np.asarray(steps)[row]))

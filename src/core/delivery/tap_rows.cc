@@ -19,7 +19,7 @@ uint64_t RowBytes(const callout_buffer& array) {
   const auto elements =
       std::accumulate(array.dims + 1, array.dims + array.rank, uint64_t{1},
                       [](uint64_t sum, int64_t extent) { return sum * static_cast<uint64_t>(extent); });
-  return PackedBytes(static_cast<DType>(array.dtype), elements);
+  return PackedBytes(static_cast<DType>(array.dtype), static_cast<int64_t>(elements));
 }
 
 Status CheckRows(const TapSite& site, const callout_buffer& array, uint32_t count) {
