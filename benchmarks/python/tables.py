@@ -3,10 +3,10 @@
 
 Usage: python benchmarks/python/tables.py [--check]
 Rewrites the tables of docs/performance.md, docs/chunks.md, benchmarks/results.md, README.md and docs/index.md from
-benchmarks/results, or, with --check, fails if they differ. A table of a page is below `<!-- table FILE: KEY -->`, and the line below `<!--
-environment FILE -->` describes where a file's figures were measured; the text between them is written by hand.
-README.md and docs/index.md have rows of the first table of at_a_glance.json below `<!-- glance -->`. To publish a run,
-copy its build/bench/results.json to a file in benchmarks/results.
+benchmarks/results, or, with --check, fails if they differ. A table of a page is below `<!-- table FILE: KEY -->`, and
+the line below `<!-- environment FILE -->` describes where a file's figures were measured; the text between them is
+written by hand. README.md and docs/index.md have rows of the first table of at_a_glance.json below `<!-- glance -->`.
+To publish a run, copy its build/bench/results.json to a file in benchmarks/results.
 """
 
 import argparse
