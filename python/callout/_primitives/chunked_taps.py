@@ -173,7 +173,7 @@ class _Plan:
         name = eqn.primitive.name
         if name == "scan":
             length = eqn.params["length"]
-            return isinstance(length, int) and self._find(jaxprs.opened(eqn.params["jaxpr"]), times * length)
+            return isinstance(length, int) and self._find(jaxprs.opened(eqn.params["jaxpr"]), times * max(length, 1))
         if name == "while":
             return self._find_behind_guard(eqn)
         if name == "cond" and not eqn.params.get("branches_platforms"):
@@ -443,7 +443,9 @@ class _ChunkedLoop:
         self.counter = find_counter(cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts)
         self.pred_ndim = len(cond_jaxpr.out_avals[0].shape)
         interval = min(tap.params["site"].flush_interval for tap in self.taps)
-        is_timed = _has_clock(ctx)
+        # The devices of a shard_map agree about an object by counting their reads, so they read at the same steps.
+        reads_together = _jax_compat.manual_devices(ctx) > 1 and any(self.reads)
+        is_timed = _has_clock(ctx) and not reads_together
         self.most_steps = plan.steps() if is_timed else min(plan.steps(), _MOST_UNTIMED)
         self.clock = _Clock(max(1, min(int(interval * 1e6), 2**32 - 1)), is_timed, self.most_steps)
         avals = [*body_jaxpr.in_avals, *(aval for tap in self.taps for aval in tap.avals)]
@@ -497,7 +499,7 @@ class _ChunkedLoop:
         _, clock, kept, values, buffers, guards = carry
         limit = lax.convert_element_type(lax.min(clock[CLOCK_CHUNK], np.uint32(self.most_steps)), np.int32)
         begin: Any = None if self.counter is None else values[self.counter.place]
-        end: Any = None if self.counter is None else self.counter.end(values, limit)
+        end: Any = None if self.counter is None else self.counter.exact_end(values, limit)
 
         known = self._read()
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from callout._primitives.loop_counters import Counter
 from failing import fails
 from jax import lax
 from meshes import sharded
@@ -312,6 +313,40 @@ def test_a_body_keeps_its_fusions_and_copies():
     # The copies are those of the loops' first values. A copy of the buffer would have its shape.
     assert not re.findall(r"f32\[\d+,64\]\S* copy\(", chunked)
     assert len(re.findall(r" sine\(", chunked)) == len(re.findall(r" sine\(", plain))
+
+
+def test_a_loop_over_all_integers_keeps_its_chunks(received):
+    first, last = -(2**31), 2**31 - 1
+
+    def step(i, x):
+        callout.tap(received.tap, i, flush_interval=LONG)
+        return x + 1
+
+    def run(stop):
+        return lax.while_loop(lambda c: (c[0] < last) & (c[1] < stop), lambda c: (c[0] + 1, step(*c)), (first, 0))
+
+    counted = jax.jit(lambda bound: lax.fori_loop(jnp.int32(first), bound, step, 0))
+    jax.block_until_ready([counted(jnp.int32(first + 9000)), jax.jit(run)(9000)])
+    callout.barrier_wait(timeout=60)
+    assert [int(value) for value in received] == list(range(first, first + 9000)) * 2
+
+
+def test_the_end_of_a_chunk_does_not_overflow():
+    counter = Counter(0, 1)
+    first, bound = jnp.int32(-(2**31)), jnp.int32(2**31 - 1)
+    assert int(counter.exact_end([first, bound], jnp.int32(100))) == -(2**31) + 100
+    assert int(counter.exact_end([bound - 7, bound], jnp.int32(100))) == 2**31 - 1
+    assert int(counter.exact_end([bound, first], jnp.int32(100))) == -(2**31)
+
+
+def test_an_inner_scan_without_steps_sends_nothing(received):
+    def step(i, x):
+        y, _ = lax.scan(lambda c, _: (callout.tap(received.tap, c, flush_interval=LONG), None), x, None, length=0)
+        return callout.tap(received.tap, y + 1, flush_interval=LONG)
+
+    jax.block_until_ready(jax.jit(lambda x: lax.fori_loop(0, 20, step, x))(jnp.float32(0)))
+    callout.barrier_wait(timeout=60)
+    assert [float(value) for value in received] == list(range(1, 21))
 
 
 @pytest.mark.parametrize("bad", [-1, float("nan"), "1", True])
