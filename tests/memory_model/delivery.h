@@ -145,8 +145,8 @@ InFlightScope::InFlightScope(Activity /*activity*/, uint64_t /*callback_id*/, in
 InFlightScope::~InFlightScope() = default;
 ProfileEvent EventOf(ProfileKind, const Callback&, int32_t, uint32_t) { return {}; }
 std::string ShapeString(const callout_buffer& /*buffer*/) { return ""; }
-RowReader::RowReader(const SiteInfo& /*info*/, const Record& /*whole*/, uint32_t /*rows*/) { std::abort(); }
-const Record& RowReader::Read(uint32_t /*row*/) { return record_; }
+RowReader::RowReader(const TapSite& /*site*/, const Record& /*whole*/, uint32_t /*rows*/) { std::abort(); }
+const Record& RowReader::Read(uint32_t /*row*/, uint64_t /*sequence*/) { return record_; }
 int64_t SteadyNanoseconds() { return 0; }
 double TicksToNanoseconds(uint64_t ticks) { return static_cast<double>(ticks); }
 std::atomic<int64_t>& LiveCounter(LiveKind /*kind*/) { std::abort(); }

@@ -15,10 +15,10 @@
    carry the state to where the taps are. A check that is about to fail the program first sends the rows.
 3. `_ChunkedLoop` is the loop over chunks. Flags and host values that each step would read are read once in a chunk.
 
-Records of different taps arrive chunk by chunk. So an ordered tap collects only where nothing else is ordered.
-
 The rows of a tap are sent by the same tap, whose site then has rows: the core sends each as a record of its own
-(src/core/delivery/tap_rows.h), so receivers see no difference.
+(src/core/delivery/tap_rows.h), so receivers see no difference. The taps of a loop on one device are a hand-over: their
+rows are merged in the order in which the program wrote them. Over several devices, and by JAX's callbacks, records of
+different taps arrive chunk by chunk. An ordered tap collects only where nothing else is ordered.
 
 The devices of a jit must agree on the length of a chunk, so one of them asks the clock for all. Inside a shard_map each
 device asks its own. Where several processes, or JAX's callbacks on several devices, run a loop, the length is fixed.
@@ -30,11 +30,12 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax import lax
+from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
 from .. import _jax_compat
@@ -48,6 +49,8 @@ from .loop_counters import find_counter
 from .read import read_p
 from .recipes import CONSTANT, Recipe, Source, find_recipe
 from .tap import check_sent, tap_p
+from .threaded import threaded_tap_p
+from .token import first_token, tie
 
 _MOST_ROWS = 4096
 _USUAL_BYTES = 128 << 10  # of a buffer, which a loop of few steps has to clear, too
@@ -139,9 +142,9 @@ class _Plan:
         self._find(jaxprs.opened(body), 1)
         self.taps = {key: tap for key, tap in self._found.items() if key not in self._refused}
         self.order = list(self.taps)
-        for tap in self.taps.values():
-            # A check sends the rows in the middle of a step, before or after the tap.
-            tap.is_regular = tap.is_regular and tap.most == 1 and not self._has_checks
+        # A check sends the rows in the middle of a step, before or after a tap.
+        are_regular = not self._has_checks and not self.guards
+        self.are_regular = are_regular and all(tap.is_regular and tap.most == 1 for tap in self.taps.values())
 
     def _find(self, jaxpr: Any, times: int) -> bool:
         """Finds the taps in a function that runs `times` in a step. Returns whether it has any, or a check."""
@@ -218,6 +221,17 @@ class _Plan:
         self._found[id(eqn)] = tap
         return True
 
+    def hand_overs(self) -> list[list[int]]:
+        """Returns the taps of each hand-over: those of one thread of delivery, which treat a full queue alike."""
+        together: dict[Any, list[int]] = {}
+        for key, tap in self.taps.items():
+            target, site = tap.params["target"], tap.params["site"]
+            # Only the program's start decides which thread delivers to a name. An ordered tap has JAX's token.
+            is_alone = site.ordered or isinstance(target.source, str)
+            kind = key if is_alone else (target.is_python(), dict(site.options).get("on_full"))
+            together.setdefault(kind, []).append(key)
+        return list(together.values())
+
     def steps(self) -> int:
         """Returns the most steps of a chunk of the outer loop."""
         return min([_MOST_STEPS, *(tap.rows() // tap.most for tap in self.taps.values() if tap.guard is None)])
@@ -244,19 +258,65 @@ class _Spread:
         return _jax_compat.varying(value, _jax_compat.array_type((), value.dtype, missing))
 
 
-class _Writer(Interpreter):
-    """Evaluates a body with taps that write rows.
+class _Carried(NamedTuple):
+    """What a body carries beside its values.
 
-    The carried state is (rows, guards): (number of the next row, buffers) for each tap, and (steps that are left, state
-    of the clock) for each while loop that watches the room. A regular tap has no number: its row is the state's
-    broadcast part, the number of the step in the chunk.
+    rows: (number of the next row, buffers) for each tap. Regular taps have no number: their row is the number of the
+        step in the chunk, which is the broadcast part of the interpreter's state. Where rows have turns, the last
+        buffer has them.
+    guards: (steps that are left, state of the clock) for each while loop that watches the room.
+    turn: how many rows all taps have written; None if rows have no turns.
     """
 
-    def __init__(self, plan: _Plan, spread: _Spread, clock: _Clock, known: Known):
+    rows: Any
+    guards: Any
+    turn: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sender:
+    """Sends rows. Taps of one hand-over run one after the other, by a token; `number` is the first hand-over's number."""
+
+    plan: _Plan
+    spread: _Spread
+    hand_overs: tuple[tuple[int, ...], ...]
+    has_turns: bool
+    number: int
+
+    def send(self, rows: Any, steps: Any = None) -> Any:
+        """Sends the rows of all taps; regular taps have `steps` rows. Returns a token to tie to a value: u32[]."""
+        of_tap = dict(zip(self.plan.order, rows, strict=True))
+        token = first_token()
+        for place, keys in enumerate(self.hand_overs):
+            for following, key in zip(reversed(range(len(keys))), keys, strict=True):
+                count, filled = of_tap[key]
+                params = dict(self.plan.taps[key].params)
+                number = (self.number + place, following) if len(keys) > 1 else (0, 0)
+                site = dataclasses.replace(params["site"], has_rows=True, has_turns=self.has_turns, hand_over=number)
+                arrays, turns = (filled[:-1], filled[-1:]) if self.has_turns else (filled, ())
+                operands = [*arrays, self.spread(steps) if count is None else count, *turns]
+                if len(keys) > 1:
+                    token = threaded_tap_p.bind(token, *operands, **{**params, "site": site})
+                else:
+                    tap_p.bind(*operands, **{**params, "site": site})
+        return token
+
+    def check(self) -> None:
+        """Lets sinks check the values."""
+        for tap in self.plan.taps.values():
+            site = tap.params["site"]
+            check_sent(tap.avals[: len(tap.avals) - site.has_step], tap.params["target"], site)
+
+
+class _Writer(Interpreter):
+    """Evaluates a body with taps that write rows. The carried state is a `_Carried`."""
+
+    def __init__(self, plan: _Plan, sender: _Sender, clock: _Clock, known: Known):
         super().__init__()
         self.known = known
         self.plan = plan
-        self.spread = spread
+        self.sender = sender
+        self.spread = sender.spread
         self.clock = clock
 
     def concerns(self, eqn: Any) -> bool:
@@ -265,8 +325,7 @@ class _Writer(Interpreter):
     def apply(self, eqn: Any, state: State, args: Sequence[Any]) -> Result:
         key = id(eqn)
         if key in self.plan.taps:
-            rows, guards = state.carried
-            return (self._write(rows, self.plan.order.index(key), args, state.broadcast), guards), list(args)
+            return self._write(state.carried, self.plan.order.index(key), args, state.broadcast), list(args)
         if key in self.known:
             return state.carried, self.known[key]
         if not self.concerns(eqn):
@@ -275,7 +334,7 @@ class _Writer(Interpreter):
             carried, _ = self.evaluate(self.plan.expanded[key], state, args)
             return carried, list(args[len(args) - len(eqn.outvars) :])
         if eqn.primitive is check_p:
-            fails = self._send_before(args[0], state.carried[0])
+            fails = self._send_before(args[0], state.carried.rows)
             return state.carried, _jax_compat.bind_again(eqn, [fails, *args[1:]])
         if key in self.plan.guards:
             return self._guarded(eqn, state, args)
@@ -285,36 +344,24 @@ class _Writer(Interpreter):
         """Sends the rows if a check fails. Returns the check's predicate, so that the check comes afterwards."""
 
         def send(rows: Any) -> Any:
-            self.send(rows)
-            return np.uint32(1)
+            return tie(self.sender.send(rows), jax.numpy.uint32(1))
 
         any_fails = lax.reduce_or(fails, tuple(range(fails.ndim))) if fails.ndim else fails
-        sent = lax.cond(any_fails, send, lambda _: np.uint32(0), rows)
+        sent = lax.cond(any_fails, send, lambda _: jax.numpy.uint32(0), rows)
         return lax.bitwise_and(fails, lax.lt(sent, np.uint32(2)))  # always `fails`, and known after `sent`
 
-    def send(self, rows: Any) -> None:
-        """Sends the rows of all taps. No tap may be regular."""
-        self.send_regular(rows, None)
-
-    def send_regular(self, rows: Any, steps: Any) -> None:
-        """Sends the rows of all taps after so many steps."""
-        for key, (count, filled) in zip(self.plan.order, rows, strict=True):
-            tap = self.plan.taps[key]
-            params = dict(tap.params)
-            check_sent(tap.avals[: len(tap.avals) - params["site"].has_step], params["target"], params["site"])
-            params["site"] = dataclasses.replace(params["site"], has_rows=True)
-            tap_p.bind(*filled, self.spread(steps) if count is None else count, **params)
-
-    def _write(self, rows: Any, place: int, args: Sequence[Any], step: Any) -> Any:
+    def _write(self, carried: _Carried, place: int, args: Sequence[Any], step: Any) -> _Carried:
+        rows, _, turn = carried
         count, buffers = rows[place]
         row = step if count is None else count
         written = []
-        for buffer, arg in zip(buffers, args, strict=True):
+        for buffer, arg in zip(buffers, [*args, *(() if turn is None else (turn,))], strict=True):
             value = self.spread(jax.numpy.asarray(arg, buffer.dtype))
             one = lax.broadcast_in_dim(value, (1, *value.shape), range(1, buffer.ndim))
             written.append(lax.dynamic_update_slice(buffer, one, (row, *[np.uint32(0)] * value.ndim)))
         count = None if count is None else count + np.uint32(1)
-        return [*rows[:place], (count, written), *rows[place + 1 :]]
+        rows = [*rows[:place], (count, written), *rows[place + 1 :]]
+        return carried._replace(rows=rows, turn=None if turn is None else turn + np.uint32(1))
 
     def _guarded(self, eqn: Any, state: State, args: Sequence[Any]) -> Result:
         """Evaluates a while loop that sends the rows when there is no room for another step, or no step is left."""
@@ -326,9 +373,8 @@ class _Writer(Interpreter):
             return jaxprs.evaluate(params["cond_jaxpr"], [*cond_consts, *values], _jax_compat.bind_again)[0]
 
         def has_room(carried: Any) -> Any:
-            rows, guards = carried
-            room = lax.gt(guards[place][0], np.uint32(0))
-            for key, (count, _) in zip(self.plan.order, rows, strict=True):
+            room = lax.gt(carried.guards[place][0], np.uint32(0))
+            for key, (count, _) in zip(self.plan.order, carried.rows, strict=True):
                 tap = self.plan.taps[key]
                 if tap.guard == id(eqn):
                     room = lax.bitwise_and(room, lax.le(count, np.uint32(tap.rows() - tap.most)))
@@ -336,11 +382,11 @@ class _Writer(Interpreter):
 
         def step(carry: Any) -> Any:
             carried, values = carry
-            (rows, guards), outs = self.evaluate(
+            carried, outs = self.evaluate(
                 params["body_jaxpr"], state._replace(carried=carried), [*body_consts, *values]
             )
-            left, clock = guards[place]
-            return (rows, [*guards[:place], (left - np.uint32(1), clock), *guards[place + 1 :]]), list(outs)
+            left, clock = carried.guards[place]
+            return _with_guard(carried, place, (left - np.uint32(1), clock)), list(outs)
 
         def until_full(carry: Any) -> Any:
             carried, values = lax.while_loop(
@@ -354,19 +400,24 @@ class _Writer(Interpreter):
 
     def _emptied(self, carried: Any, place: int, has_room: Any) -> Any:
         """Returns the state after the rows have been sent, unless there is room."""
-        rows, guards = carried
 
-        def send(rows: Any, left: Any, clock: Any) -> Any:
-            self.send(rows)
-            clock = self.clock.next(clock, clock[CLOCK_CHUNK] - left)
-            return [self.spread(np.uint32(0)) for _ in rows], clock[CLOCK_CHUNK], clock
+        def send(carried: _Carried) -> Any:
+            left, clock = carried.guards[place]
+            steps = tie(self.sender.send(carried.rows), clock[CLOCK_CHUNK] - left)
+            clock = self.clock.next(clock, steps)
+            none = self.spread(jax.numpy.uint32(0))
+            return [none for _ in carried.rows], clock[CLOCK_CHUNK], clock, None if carried.turn is None else none
 
-        def keep(rows: Any, left: Any, clock: Any) -> Any:
-            return [count for count, _ in rows], left, clock
+        def keep(carried: _Carried) -> Any:
+            return [count for count, _ in carried.rows], *carried.guards[place], carried.turn
 
-        counts, left, clock = lax.cond(has_room, keep, send, rows, *guards[place])
-        rows = [(count, filled) for count, (_, filled) in zip(counts, rows, strict=True)]
-        return rows, [*guards[:place], (left, clock), *guards[place + 1 :]]
+        counts, left, clock, turn = lax.cond(has_room, keep, send, carried)
+        rows = [(count, filled) for count, (_, filled) in zip(counts, carried.rows, strict=True)]
+        return _with_guard(carried._replace(rows=rows, turn=turn), place, (left, clock))
+
+
+def _with_guard(carried: _Carried, place: int, guard: Any) -> _Carried:
+    return carried._replace(guards=[*carried.guards[:place], guard, *carried.guards[place + 1 :]])
 
 
 Known = dict[int, list[Any]]  # the results of equations, by their identity
@@ -451,6 +502,18 @@ class _ChunkedLoop:
         avals = [*body_jaxpr.in_avals, *(aval for tap in self.taps for aval in tap.avals)]
         axes: frozenset[Any] = frozenset().union(*map(_jax_compat.varying_axes, avals))
         self.spread = _Spread(axes)
+        self.are_regular = plan.are_regular and self.counter is not None
+        joins = context.num_devices(ctx) == 1 and lowering.platform_of_fallback(ctx) is None
+        hand_overs = plan.hand_overs() if joins else [[key] for key in plan.order]
+        are_some = any(len(keys) > 1 for keys in hand_overs)
+        self.sender = _Sender(
+            plan,
+            self.spread,
+            tuple(map(tuple, hand_overs)),
+            are_some and not self.are_regular,
+            _take_numbers(ctx, len(hand_overs)) if are_some else 0,
+        )
+        self.sender.check()
 
     def run(self, *args: Any) -> list[Any]:
         """Computes the loop's results; a function to trace."""
@@ -472,7 +535,10 @@ class _ChunkedLoop:
         return values
 
     def _empty(self, tap: _Tap) -> list[Any]:
-        return [self.spread(lax.full((tap.rows(), *aval.shape), 0, aval.dtype)) for aval in tap.avals]
+        shapes = [(aval.shape, aval.dtype) for aval in tap.avals]
+        if self.sender.has_turns:
+            shapes.append(((), np.dtype(np.uint32)))
+        return [self.spread(lax.full((tap.rows(), *shape), 0, dtype)) for shape, dtype in shapes]
 
     def _predicate(self, values: Sequence[Any], known: Known | None = None) -> Any:
         def each(eqn: Any, operands: list[Any]) -> Sequence[Any]:
@@ -510,18 +576,16 @@ class _ChunkedLoop:
             return lax.bitwise_and(lax.lt(inner[0], limit), self._any(pred))
 
         zero = self.spread(jax.numpy.uint32(0))
-        is_regular = [tap.is_regular and self.counter is not None and not self.plan.guards for tap in self.taps]
-        rows = [(None if each else zero, filled) for each, filled in zip(is_regular, buffers, strict=True)]
-        inner: Any = (() if self.counter else np.int32(0), kept, values, (rows, guards))
-        step = functools.partial(self._step, known, begin)
-        steps, kept, values, (rows, guards) = lax.while_loop(is_left, step, inner)
+        rows = [(None if self.are_regular else zero, filled) for filled in buffers]
+        carried = _Carried(rows, guards, zero if self.sender.has_turns else None)
+        inner: Any = (() if self.counter else np.int32(0), kept, values, carried)
+        steps, kept, values, carried = lax.while_loop(is_left, functools.partial(self._step, known, begin), inner)
         if self.counter is not None:
             steps = lax.sub(values[self.counter.place], begin)
         steps = lax.convert_element_type(steps, np.uint32)
-        _Writer(self.plan, self.spread, self.clock, known).send_regular(rows, steps)
-        clock = self.clock.next(clock, steps)
+        clock = self.clock.next(clock, tie(self.sender.send(carried.rows, steps), steps))
         going = self._any(kept if self.carries_predicate else self._predicate(values))
-        return going, clock, kept, values, [filled for _, filled in rows], guards
+        return going, clock, kept, values, [filled for _, filled in carried.rows], carried.guards
 
     def _step(self, known: Known, begin: Any, inner: Any) -> Any:
         """Traces one iteration of the inner loop. `known`: what is read once in a chunk. `begin`: the counter's first."""
@@ -531,13 +595,24 @@ class _ChunkedLoop:
             number = self.spread(lax.convert_element_type(lax.sub(values[self.counter.place], begin), np.uint32))
         if self.pred_ndim and not self.carries_predicate:
             pred = self._predicate(values, known)
-        carried, outs = _Writer(self.plan, self.spread, self.clock, known).evaluate(
+        carried, outs = _Writer(self.plan, self.sender, self.clock, known).evaluate(
             self.body_jaxpr, State(carried=carried, broadcast=number), [*self.body_consts, *values]
         )
         if self.pred_ndim:  # lanes of a vmap that have finished stay as they are
             outs = [_where(pred, new, old) for new, old in zip(outs, values, strict=True)]
         kept = self._predicate(outs, known) if self.carries_predicate else ()
         return () if self.counter else count + np.int32(1), kept, list(outs), carried
+
+
+_HAND_OVERS = "callout.hand_overs"  # a module's attribute: the last number of a hand-over
+
+
+def _take_numbers(ctx: mlir.LoweringRuleContext, count: int) -> int:
+    """Returns the first of `count` numbers that no other hand-over of the program has."""
+    attributes = ctx.module_context.module.operation.attributes
+    last = ir.IntegerAttr(attributes[_HAND_OVERS]).value if _HAND_OVERS in attributes else 0
+    attributes[_HAND_OVERS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), last + count)
+    return last + 1
 
 
 def _has_clock(ctx: mlir.LoweringRuleContext) -> bool:

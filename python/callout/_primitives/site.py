@@ -36,7 +36,9 @@ class Site:
     has_step: bool = False  # the last operand is the step, which is not part of the value
     has_handle: bool = False  # the first operand is the sink's handle, which is not part of the value
     flush_interval: float = 0.0  # seconds for which a loop may collect records; 0: none
-    has_rows: bool = False  # each row of the operands is a record; the last operand is the number of rows
+    has_rows: bool = False  # each row of the operands is a record; behind them comes the number of rows
+    has_turns: bool = False  # behind the number of rows come the rows' turns
+    hand_over: tuple[int, int] = (0, 0)  # the number of the hand-over, and how many of its taps follow
     whole_batch: bool = False  # send the whole batch under every vmap, even of a cond or a loop
 
     def attributes(self) -> dict[str, str | int]:
@@ -47,7 +49,8 @@ class Site:
             "step": self.has_step,
         }
         if self.has_rows:
-            attributes["rows"] = True
+            number, following = self.hand_over
+            attributes.update(rows=True, turns=self.has_turns, hand_over=number, following=following)
         return {**attributes, **dict(self.options)}
 
     def is_for_one_process(self) -> bool:

@@ -73,7 +73,8 @@ def _lower_tap(
     where = where_of(target, site)
     lowering.refuse_automatic_axes(ctx, where)
     note_threaded_program()
-    check_sent(ctx.avals_in[1:], target, site)
+    if not site.has_rows:
+        check_sent(ctx.avals_in[1:], target, site)
     return emit_tap(ctx, args, where, lowering.bound_name(ctx, target, where, transforms), site, threaded=True)
 
 

@@ -186,6 +186,9 @@ struct TapAttributes : SiteAttributes {
   OverflowPolicy on_full = OverflowPolicy::kBlock;
   bool step = false;
   bool rows = false;
+  bool turns = false;
+  int64_t hand_over = 0;
+  int64_t following = 0;
   int64_t sample_ppb = kAllPpb;
   int64_t only_device = -1;
   int64_t only_process = -1;
@@ -212,6 +215,15 @@ inline constexpr auto kTapRows = std::tuple_cat(
             "rows", &TapAttributes::rows,
             "1: each row of the operands and of the step, along their first dimension, is a record; behind the step "
             "comes one more operand, u32[]: how many rows to send"),
+        Optional("turns", &TapAttributes::turns,
+                 "1: behind the number of rows comes one more operand, u32[rows]: for each row a number that grows "
+                 "along the program, by which rows of several taps are merged; by default the rows' indices"),
+        Optional("hand_over", &TapAttributes::hand_over,
+                 "taps with rows that have the same number, not 0, run one after the other, and send their rows "
+                 "together, merged by their turns",
+                 {.least = 0}),
+        Optional("following", &TapAttributes::following,
+                 "how many taps of the same `hand_over` follow; the last one sends the rows of all", {.least = 0}),
         Optional("sample_ppb", &TapAttributes::sample_ppb, "send with this probability, in parts in a billion",
                  {.least = 1, .most = kAllPpb}),
         Optional("only_device", &TapAttributes::only_device,

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "core/base/fork_mutex.h"
 #include "core/callbacks/callback.h"
 #include "core/delivery/delivery_thread.h"
+#include "core/delivery/tap_rows.h"
 #include "core/delivery/tap_site.h"
 
 namespace callout::internal {
@@ -96,6 +98,7 @@ struct Sending {
   bool* queued = nullptr;  ///< Set to true once a record is in the queue. Null: not wanted.
   /// For records that come together: their number; the buffers are those of AdmittedRows. 0: one record.
   uint32_t rows = 0;
+  std::span<const RowsOfTap> taps = {};  ///< The taps of the rows, if they are a hand-over.
 };
 
 /// Returns "python" or "native".
@@ -229,6 +232,8 @@ class CALLOUT_EXPORT Delivery {
   bool CountDrop(TapSite& site, BoundedQueue::Outcome outcome, uint32_t count = 1);
   Status NotTaken(TapSite& site, const Sending& sending, BoundedQueue::Outcome outcome);
   Status EnqueueRows(TapSite& site, const Sending& sending);
+  Status EnqueueHandOver(TapSite& site, const Sending& sending, AdmittedRows rows);
+  std::vector<RowsOfTap> TakeHandOver(const TapSite& site, const Sending& sending);
   Status PushTo(Channel& channel, TapSite& site, const Sending& sending);
 
   Upstream* upstream() const { return upstream_.load(std::memory_order_acquire); }
@@ -245,6 +250,16 @@ class CALLOUT_EXPORT Delivery {
   // acquire.
   std::array<DirectSlots, kWorkerCount> direct_{};
   std::atomic<bool> closed_{false};
+  // The rows of hand-overs whose last tap has not run. A failed program leaves its own behind.
+  struct HandOver {
+    int64_t run_id;
+    int64_t number;
+    int32_t device_ordinal;
+    std::vector<RowsOfTap> taps;
+  };
+  static constexpr size_t kMostHandOvers = 256;
+  mutable ForkMutex hand_overs_mutex_;
+  std::deque<HandOver> hand_overs_ CALLOUT_GUARDED_BY(hand_overs_mutex_);
   std::atomic<uint64_t> refused_{0};  ///< Records pushed after the queues were closed.
 };
 

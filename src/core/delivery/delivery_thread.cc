@@ -314,10 +314,38 @@ void DeliveryThread::Deliver(RecordHeader& header) {
 }
 
 void DeliveryThread::DeliverRows(const TapSite& site, const Record& whole, uint32_t rows) {
-  RowReader reader(site.info, whole, rows);
   timing_ = Probe::Timing::kSampled;  // two looks at the clock would take as long as the rest of a small record
-  for (uint32_t row = 0; row < rows; ++row) DeliverOne(site, reader.Read(row));
+  if (site.hand_over != 0) {
+    DeliverMerged(whole);
+  } else {
+    RowReader reader(site, whole, rows);
+    for (uint32_t row = 0; row < rows; ++row) DeliverOne(site, reader.Read(row, whole.sequence + row));
+  }
   timing_ = Probe::Timing::kEach;
+}
+
+void DeliveryThread::DeliverMerged(const Record& whole) {
+  const callout_buffer& list = whole.buffers.front();
+  const std::span parts(static_cast<const RowsPart*>(list.data), list.size_bytes / sizeof(RowsPart));
+  std::vector<RowReader> readers;
+  std::vector<uint32_t> next(parts.size());
+  readers.reserve(parts.size());
+  for (const RowsPart& part : parts) {
+    Record own = whole;
+    own.buffers = whole.buffers.subspan(part.first_buffer, part.num_buffers);
+    own.skipped = &part == &parts.back() ? whole.skipped : part.skipped;
+    readers.emplace_back(*part.site, own, part.rows);
+  }
+  uint64_t sequence = whole.sequence;
+  for (uint64_t turn = 0; turn != UINT64_MAX;) {
+    uint64_t after = UINT64_MAX;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      for (; next[i] < parts[i].rows && readers[i].TurnOf(next[i]) <= turn; ++next[i])
+        DeliverOne(*parts[i].site, readers[i].Read(next[i], sequence++));
+      if (next[i] < parts[i].rows) after = std::min<uint64_t>(after, readers[i].TurnOf(next[i]));
+    }
+    turn = after;
+  }
 }
 
 void DeliveryThread::DeliverOne(const TapSite& site, const Record& record) {

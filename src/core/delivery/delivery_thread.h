@@ -104,6 +104,7 @@ class CALLOUT_EXPORT DeliveryThread {
   void DrainQueue(BoundedQueue& queue);
   void Deliver(RecordHeader& header);
   void DeliverRows(const TapSite& site, const Record& whole, uint32_t rows);
+  void DeliverMerged(const Record& whole);
   void DeliverOne(const TapSite& site, const Record& record);
   void DeliverTo(const std::shared_ptr<Callback>& receiver, const Record& record);
   void DeliverBehindHandle(const TapSite& site, const Record& record);

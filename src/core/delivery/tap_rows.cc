@@ -71,13 +71,15 @@ std::optional<int64_t> TapRows::StepOf(uint32_t row) const {
 Result<TapRows> SplitRows(const TapSite& site, std::span<const callout_buffer> operands) {
   const size_t leaves = site.info.leaf_names.size();
   const size_t place = leaves + (site.info.has_step ? 1 : 0);
-  const size_t expected = place + 1 + (site.info.has_offsets ? 1 : 0);
+  const size_t expected = place + 1 + (site.has_turns ? 1 : 0) + (site.info.has_offsets ? 1 : 0);
   if (operands.size() != expected) {
     return InvalidArgument(Cat("callout: tap '", site.info.label, "': expected ", expected,
-                               " operands (attributes `leaves`, `step`, `rows`, `offsets`), got ", operands.size()));
+                               " operands (attributes `leaves`, `step`, `rows`, `turns`, `offsets`), got ",
+                               operands.size()));
   }
   TapRows rows = {.leaves = operands.first(leaves),
                   .steps = site.info.has_step ? &operands[leaves] : nullptr,
+                  .turns = site.has_turns ? &operands[place + 1] : nullptr,
                   .offsets = site.info.has_offsets ? &operands.back() : nullptr};
   const callout_buffer& count = operands[place];
   if (count.dtype != static_cast<uint32_t>(DType::kUint32) || count.rank != 0) {
@@ -93,6 +95,14 @@ Result<TapRows> SplitRows(const TapSite& site, std::span<const callout_buffer> o
             ShapeString(*rows.steps)));
   }
   for (const callout_buffer& array : operands.first(place)) CALLOUT_RETURN_IF_ERROR(CheckRows(site, array, rows.count));
+  if (rows.turns != nullptr) {
+    CALLOUT_RETURN_IF_ERROR(CheckRows(site, *rows.turns, rows.count));
+    if (rows.turns->dtype != static_cast<uint32_t>(DType::kUint32) || rows.turns->rank != 1) {
+      return InvalidArgument(Cat("callout: tap '", site.info.label,
+                                 "': expected the turns of its rows, u32[rows] (attribute `turns`), got ",
+                                 ShapeString(*rows.turns)));
+    }
+  }
   if (rows.offsets == nullptr) return rows;
   uint64_t rank = 0;
   for (const callout_buffer& leaf : rows.leaves) rank += leaf.rank;
@@ -119,9 +129,45 @@ AdmittedRows::AdmittedRows(TapSite& site, const TapRows& rows, int32_t device_or
   for (const callout_buffer& leaf : rows.leaves) Add(leaf, are_some ? admitted : std::span<const uint32_t>());
   if (rows.steps != nullptr) Add(*rows.steps, are_some ? admitted : std::span<const uint32_t>());
   if (rows.offsets != nullptr) buffers_.push_back(*rows.offsets);
-  if (skipped_.empty()) return;
   const std::vector<int64_t>& dims = dims_.emplace_back(1, count_);
-  buffers_.push_back(ListOf(DType::kUint32, skipped_.data(), dims, skipped_.size() * sizeof(uint32_t)));
+  if (!site.throttle->AdmitsAll()) {
+    buffers_.push_back(ListOf(DType::kUint32, skipped_.data(), dims, skipped_.size() * sizeof(uint32_t)));
+  }
+  if (site.hand_over == 0) return;
+  turns_.resize(count_);
+  const auto* turns = rows.turns == nullptr ? nullptr : static_cast<const uint32_t*>(rows.turns->data);
+  for (uint32_t i = 0; i < count_; ++i) {
+    const uint32_t row = are_some ? admitted[i] : i;
+    turns_[i] = turns == nullptr ? row : turns[row];
+  }
+  buffers_.push_back(ListOf(DType::kUint32, turns_.data(), dims, turns_.size() * sizeof(uint32_t)));
+}
+
+void AdmittedRows::Own() {
+  for (callout_buffer& buffer : buffers_) {
+    const bool is_own =
+        buffer.data == skipped_.data() || buffer.data == turns_.data() ||
+        std::any_of(copies_.begin(), copies_.end(), [&](const auto& copy) { return copy.data() == buffer.data; });
+    if (is_own || buffer.size_bytes == 0) continue;
+    const auto* begin = static_cast<const std::byte*>(buffer.data);
+    buffer.data = copies_.emplace_back(begin, begin + buffer.size_bytes).data();
+    buffer.dims = dims_.emplace_back(buffer.dims, buffer.dims + buffer.rank).data();
+  }
+}
+
+std::vector<RowsPart> PartsOf(std::span<const RowsOfTap> taps, std::vector<callout_buffer>& buffers) {
+  std::vector<RowsPart> parts;
+  for (const RowsOfTap& tap : taps) {
+    if (tap.rows.count() == 0) continue;
+    const std::span<const callout_buffer> own = tap.rows.buffers();
+    parts.push_back({.site = tap.site,
+                     .first_buffer = static_cast<uint32_t>(buffers.size()),
+                     .num_buffers = static_cast<uint32_t>(own.size()),
+                     .rows = tap.rows.count(),
+                     .skipped = 0});
+    buffers.insert(buffers.end(), own.begin(), own.end());
+  }
+  return parts;
 }
 
 uint32_t AdmittedRows::skipped() const { return std::accumulate(skipped_.begin(), skipped_.end(), uint32_t{0}); }
@@ -146,31 +192,32 @@ void AdmittedRows::Add(const callout_buffer& array, std::span<const uint32_t> ro
   buffers_.push_back(added);
 }
 
-RowReader::RowReader(const SiteInfo& info, const Record& whole, uint32_t rows)
-    : record_(whole), skipped_before_(whole.skipped), first_sequence_(whole.sequence) {
-  const size_t leaves = info.leaf_names.size();
+RowReader::RowReader(const TapSite& site, const Record& whole, uint32_t rows)
+    : record_(whole), skipped_before_(whole.skipped) {
+  const size_t leaves = site.info.leaf_names.size();
   leaves_ = whole.buffers.first(leaves);
   size_t next = leaves;
-  if (info.has_step) steps_ = &whole.buffers[next++];
-  if (info.has_offsets) {
-    offsets_ = OffsetsOfRows({.leaves = leaves_, .offsets = &whole.buffers[next++]});
-  }
-  if (next < whole.buffers.size() && rows > 0) skipped_ = static_cast<const uint32_t*>(whole.buffers[next].data);
+  record_.site = &site.info;
+  record_.step = std::nullopt;
+  if (site.info.has_step) steps_ = &whole.buffers[next++];
+  if (site.info.has_offsets) offsets_ = OffsetsOfRows({.leaves = leaves_, .offsets = &whole.buffers[next++]});
+  if (!site.throttle->AdmitsAll()) skipped_ = static_cast<const uint32_t*>(whole.buffers[next++].data);
+  if (site.hand_over != 0) turns_ = static_cast<const uint32_t*>(whole.buffers[next].data);
   buffers_.reserve(leaves);
-  for (const callout_buffer& leaf : leaves_) buffers_.push_back(RowOf(leaf, 0));
+  for (const callout_buffer& leaf : leaves_) buffers_.push_back(rows > 0 ? RowOf(leaf, 0) : leaf);
   blocks_.resize(leaves);
   record_.buffers = buffers_;
   record_.blocks = blocks_.data();
   record_.offsets = offsets_;
 }
 
-const Record& RowReader::Read(uint32_t row) {
+const Record& RowReader::Read(uint32_t row, uint64_t sequence) {
   for (size_t i = 0; i < buffers_.size(); ++i) {
     callout_buffer& buffer = buffers_[i];
     if (buffer.size_bytes > 0) buffer.data = static_cast<std::byte*>(leaves_[i].data) + row * buffer.size_bytes;
   }
   if (steps_ != nullptr) record_.step = FirstInteger(RowOf(*steps_, row));
-  record_.sequence = first_sequence_ + row;
+  record_.sequence = sequence;
   record_.skipped = (skipped_ == nullptr ? 0 : skipped_[row]) + std::exchange(skipped_before_, 0);
   return record_;
 }

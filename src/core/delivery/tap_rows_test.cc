@@ -387,9 +387,9 @@ TEST_F(TapRowsTest, OperandsThatDoNotFitAreRefused) {
   TapAttributes with_offsets = Attributes();
   with_offsets.offsets = true;
 
-  refuses(Attributes(), {}, "expected 2 operands (attributes `leaves`, `step`, `rows`, `offsets`), got 0");
+  refuses(Attributes(), {}, "expected 2 operands (attributes `leaves`, `step`, `rows`, `turns`, `offsets`), got 0");
   refuses(Attributes(), {rows()}, "expected 2 operands");
-  refuses(Attributes(), {rows(), rows(), Count(1)}, "expected 2 operands (attributes `leaves`, `step`, `rows`, `of");
+  refuses(Attributes(), {rows(), rows(), Count(1)}, "expected 2 operands (attributes `leaves`, `step`, `rows`, `tu");
   refuses(WithSteps(), {rows(), Count(1)}, "expected 3 operands");
   refuses(with_offsets, {rows(), Count(1)}, "expected 3 operands");
 

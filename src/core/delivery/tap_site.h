@@ -178,6 +178,9 @@ struct TapSite {
         throttle(std::make_unique<Throttle>(attributes)),
         policy(attributes.on_full),
         has_rows(attributes.rows),
+        has_turns(attributes.turns),
+        hand_over(attributes.rows ? attributes.hand_over : 0),
+        following(attributes.following),
         inspector(callback->inspector()),
         router(callback->router()),
         behind_handle(router == nullptr ? nullptr : std::make_unique<const SiteInfo>(info.BehindFirst())),
@@ -187,7 +190,10 @@ struct TapSite {
   const SiteInfo info;
   const std::unique_ptr<Throttle> throttle;
   const OverflowPolicy policy;
-  const bool has_rows;         ///< The operands hold several records, see tap_rows.h.
+  const bool has_rows;  ///< The operands hold several records, see tap_rows.h.
+  const bool has_turns;
+  const int64_t hand_over;     ///< 0: the rows of the tap are sent alone.
+  const int64_t following;     ///< How many taps of the hand-over follow.
   Inspector* const inspector;  ///< Borrowed from the callback.
   Router* const router;        ///< Borrowed from the callback.
   /// The site without the leaf that holds the handle, for receivers that `router` finds. Null without a router.

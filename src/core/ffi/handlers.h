@@ -37,8 +37,8 @@ XLA_FFI_Error* callout_v1_buffer_capturable_execute(XLA_FFI_CallFrame* frame) no
 /// callout.v1.tap sends a value: operands are the value; results are those that `returned`, `deferred` and `threaded`
 /// add.
 /// Attributes of callout.v1.tap: `callback`, `names`, `deferred`, `threaded`, `label`, `leaves`, `every`,
-/// `min_interval_ns`, `on_full`, `step`, `rows`, `sample_ppb`, `only_device`, `only_process`, `can_fail`, `offsets`,
-/// `returned`, `sharding`, `device_index`, `num_devices`.
+/// `min_interval_ns`, `on_full`, `step`, `rows`, `turns`, `hand_over`, `following`, `sample_ppb`, `only_device`,
+/// `only_process`, `can_fail`, `offsets`, `returned`, `sharding`, `device_index`, `num_devices`.
 XLA_FFI_Error* callout_v1_tap_instantiate(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_tap_execute(XLA_FFI_CallFrame* frame) noexcept;
 /// callout.v1.tap on CUDA. A failure that depends on the value (an inspector's, a full queue's) is found after the
@@ -72,8 +72,8 @@ XLA_FFI_Error* callout_v1_gathered_call_instantiate(XLA_FFI_CallFrame* frame) no
 XLA_FFI_Error* callout_v1_gathered_call_execute(XLA_FFI_CallFrame* frame) noexcept;
 /// callout.v1.gathered_tap makes one callout.v1.tap for several devices; the last operand is the device's place.
 /// Attributes of callout.v1.gathered_tap: `callback`, `names`, `deferred`, `threaded`, `label`, `leaves`, `every`,
-/// `min_interval_ns`, `on_full`, `step`, `rows`, `sample_ppb`, `only_device`, `only_process`, `can_fail`, `offsets`,
-/// `returned`, `devices`, `caller`, `shards`.
+/// `min_interval_ns`, `on_full`, `step`, `rows`, `turns`, `hand_over`, `following`, `sample_ppb`, `only_device`,
+/// `only_process`, `can_fail`, `offsets`, `returned`, `devices`, `caller`, `shards`.
 XLA_FFI_Error* callout_v1_gathered_tap_instantiate(XLA_FFI_CallFrame* frame) noexcept;
 XLA_FFI_Error* callout_v1_gathered_tap_execute(XLA_FFI_CallFrame* frame) noexcept;
 

@@ -159,7 +159,7 @@ def test_options_unknown_to_the_python_core_are_rejected(pure, monkeypatch):
     with pytest.raises(NotImplementedError, match=text):
         pure.EagerTap(callback, said)
     with pytest.raises(NotImplementedError, match=text):
-        pure.HostTap(None, callback, "x", said, False, [], None, (), False)
+        pure.HostTap(None, callback, "x", said, False, False, [], None, (), False)
     pure.EagerTap(callback, {"label": "loss", "at_most_ns": 0})
 
 
@@ -197,7 +197,7 @@ def test_devices_that_tap_first_at_once_share_a_site(pure):
     got, failed = [], []
     told = types.SimpleNamespace(first_ordinal=lambda: 0, fail=lambda *error: failed.append(error))
     pure.register_callback("bound later", pure.make_python_callback("x", lambda value: got.append(float(value))), True)
-    tap = pure.HostTap(told, None, "bound later", {"label": "x"}, False, [], None, (), False)
+    tap = pure.HostTap(told, None, "bound later", {"label": "x"}, False, False, [], None, (), False)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(tap, [np.float32(7), np.float32(7)]))
     assert pure.drain(60.0) == []

@@ -15,6 +15,7 @@ from callout._primitives.loop_counters import Counter
 from failing import fails
 from jax import lax
 from meshes import sharded
+from platforms import BY_FALLBACK
 
 NEVER_FIRST = 1e-6  # seconds: no step is as short, so that each chunk is one step
 LONG = 100.0  # seconds: chunks are as long as they can be
@@ -253,6 +254,66 @@ def test_an_ordered_tap_stays_in_order_with_others():
     jax.block_until_ready(jax.jit(lambda x: lax.fori_loop(0, 20, step, x))(jnp.float32(0)))
     callout.barrier_wait(timeout=60)
     assert events == [(name, i) for i in range(20) for name in "ab"]
+
+
+def run_and_read(program, path, *args):
+    """Returns (name, step, value) of each record that a program writes to a sink."""
+    sink = callout.sinks.JsonLines(path)
+    jax.block_until_ready(jax.jit(functools.partial(program, sink))(*args))
+    callout.barrier_wait(timeout=60)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["seq"] for line in lines] == list(range(lines[0]["seq"], lines[0]["seq"] + len(lines)))
+    return [(line["name"], line["step"], line["value"]) for line in lines]
+
+
+@pytest.mark.skipif(BY_FALLBACK, reason="records of different taps arrive chunk by chunk by JAX's callbacks")
+def test_records_of_a_loop_are_merged_by_step(tmp_path):
+    def program(sink, x):
+        def step(i, x):
+            callout.tap(sink, x, name="before", step=i, flush_interval=LONG)
+            callout.tap(sink, x + 0.5, name="after", step=i, flush_interval=LONG)
+            return x + 1
+
+        return lax.fori_loop(0, 5000, step, x)
+
+    want = [(name, i, i + more) for i in range(5000) for name, more in (("before", 0), ("after", 0.5))]
+    assert run_and_read(program, tmp_path / "both.jsonl", jnp.float32(0)) == want
+
+
+@pytest.mark.skipif(BY_FALLBACK, reason="records of different taps arrive chunk by chunk by JAX's callbacks")
+def test_records_of_conds_and_inner_loops_are_merged_in_program_order(tmp_path):
+    def program(sink, x):
+        def send(name, x, i, **options):
+            callout.tap(sink, x, name=name, step=i, flush_interval=LONG, **options)
+            return x + 1
+
+        def step(i, x):
+            x = lax.cond(i % 3 == 0, lambda x: send("third", x, i), lambda x: x, x)
+            x = lax.fori_loop(0, 4, lambda k, x: send("b", send("a", x, k), k), x)
+            x = lax.while_loop(lambda x: x % 8 != 0, lambda x: send("up", x, i), x)
+            return send("even", x, i, every=2)
+
+        return lax.fori_loop(0, 600, step, x)
+
+    want, x = [], 0
+
+    def note(name, step):
+        nonlocal x
+        want.append((name, step, x))
+        x += 1
+
+    for i in range(600):
+        if i % 3 == 0:
+            note("third", i)
+        for k in range(4):
+            note("a", k)
+            note("b", k)
+        while x % 8 != 0:
+            note("up", i)
+        note("even", i)
+        if i % 2:
+            want.pop()
+    assert run_and_read(program, tmp_path / "all.jsonl", jnp.float32(0)) == want
 
 
 def test_one_ordered_tap_collects():
