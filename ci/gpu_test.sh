@@ -14,7 +14,8 @@ if ((!${#cells[@]})); then
   [[ $scope == quick ]] || cells+=(3.12:0.12.0.1:12 3.12:0.11.2:13 3.11:0.10.2:13)
 fi
 calls=(test_pure_callback.py test_io_callback.py test_debug.py test_results.py test_errors.py)
-taps=(test_tap.py test_tap_errors.py test_tap_sending.py test_ordered.py test_print.py test_watch.py test_held_results.py)
+taps=(test_tap.py test_tap_errors.py test_tap_sending.py test_ordered.py test_print.py test_watch.py test_held_results.py
+  test_chunked_taps.py)
 for file in "${calls[@]}" "${taps[@]}"; do
   compgen -G "tests/python/*/$file" > /dev/null || { echo "gpu_test.sh: there is no tests/python/*/$file" >&2 && exit 2; }
 done
