@@ -21,7 +21,8 @@ rows are merged in the order in which the program wrote them. Over several devic
 different taps arrive chunk by chunk. An ordered tap collects only where nothing else is ordered.
 
 The devices of a jit must agree on the length of a chunk, so one of them asks the clock for all. Inside a shard_map each
-device asks its own. Where several processes, or JAX's callbacks on several devices, run a loop, the length is fixed.
+device asks its own. Where several processes, or JAX's callbacks on several devices, run a loop, and without the C++
+core, the length does not depend on time.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from jax.interpreters import mlir
 
 from .. import _jax_compat
 from .._base import patches
+from .._base.native_platforms import PLATFORMS, REFUSED
 from . import context, jaxprs, lanes, loop_lowering, lowering
 from .chunk_clock import CLOCK_CHUNK, ask_clock
 from .control_flow import Interpreter, Result, State, called
@@ -454,7 +456,7 @@ def _is_known(atom: Any, known: dict[Any, Source]) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Clock:
-    """Chooses the length of chunks. Without a clock all chunks have `most` steps."""
+    """Chooses the length of chunks. Without a clock they have 1, 2, 4, ... steps, up to `most`."""
 
     interval_us: int
     is_timed: bool
@@ -462,14 +464,15 @@ class _Clock:
 
     def first(self) -> Any:
         """Returns the state before the first chunk, which has one step."""
-        state = jax.numpy.asarray(np.array([0] * CLOCK_CHUNK + [1 if self.is_timed else self.most], np.uint32))
+        state = jax.numpy.asarray(np.array([0] * CLOCK_CHUNK + [1], np.uint32))
         return ask_clock(state, 0) if self.is_timed else state
 
     def next(self, state: Any, steps: Any) -> Any:
         """Returns the state after a chunk of `steps` steps (u32)."""
         if not self.is_timed:
-            return state
-        return ask_clock(lax.dynamic_update_slice(state, steps[None], (CLOCK_CHUNK,)), self.interval_us)
+            steps = lax.min(state[CLOCK_CHUNK] * np.uint32(2), np.uint32(self.most))
+        state = lax.dynamic_update_slice(state, steps[None], (CLOCK_CHUNK,))
+        return ask_clock(state, self.interval_us) if self.is_timed else state
 
 
 class _ChunkedLoop:
@@ -618,7 +621,8 @@ def _take_numbers(ctx: mlir.LoweringRuleContext, count: int) -> int:
 def _has_clock(ctx: mlir.LoweringRuleContext) -> bool:
     """Returns whether a clock is asked. In a jit over several devices one device asks it for all."""
     is_alone = context.num_devices(ctx) == 1 or lowering.platform_of_fallback(ctx) is None
-    return is_alone and jax.process_count() == 1 and not context.automatic_axes(ctx)
+    has_core = bool(PLATFORMS or REFUSED)
+    return has_core and is_alone and jax.process_count() == 1 and not context.automatic_axes(ctx)
 
 
 def _where(pred: Any, new: Any, old: Any) -> Any:

@@ -19,7 +19,6 @@ from platforms import BY_FALLBACK
 
 NEVER_FIRST = 1e-6  # seconds: no step is as short, so that each chunk is one step
 LONG = 100.0  # seconds: chunks are as long as they can be
-TAP_CALL = re.compile(r"custom_call @callout\.v1\.tap\(")
 
 
 def tap(values, flush_interval, x, **options):
@@ -316,6 +315,7 @@ def test_records_of_conds_and_inner_loops_are_merged_in_program_order(tmp_path):
     assert run_and_read(program, tmp_path / "all.jsonl", jnp.float32(0)) == want
 
 
+@pytest.mark.skipif(BY_FALLBACK, reason="programs that use JAX's callbacks do not show the taps' attributes")
 def test_one_ordered_tap_collects():
     values = []
     f = jax.jit(lambda x: lax.fori_loop(0, 600, lambda i, x: tap(values, LONG, x, ordered=True) + 1, x))
@@ -346,6 +346,7 @@ def test_devices_have_the_same_chunks(sharding):
     assert want
 
 
+@pytest.mark.skipif(BY_FALLBACK, reason="programs that use JAX's callbacks do not show the taps' attributes")
 def test_the_setting_is_for_taps_that_say_nothing(monkeypatch):
     def text(**options):
         f = lambda x: lax.fori_loop(0, 9, lambda i, x: callout.tap(print, x, **options) + 1, x)  # noqa: E731
