@@ -76,7 +76,7 @@ if JAX_VERSION >= (0, 12):
     # Import this now, although most of callout would import it at its first use, which may be within a trace: since JAX
     # 0.12 the import of Pallas changes the settings in trace caches, so that the program would be traced and compiled
     # again at its second call.
-    pass
+    from jax.extend import core as _core  # noqa: F401
 
 try:
     # This is the class of jax.extend.core, whose import of Pallas would take as long as the whole import of callout.
