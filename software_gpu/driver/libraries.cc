@@ -33,8 +33,8 @@ const SoftwareGpuImage* OpenImage(const void* image) {
   const auto bytes = static_cast<ssize_t>(ElfBytes(header));
   const bool written = write(fd, image, ElfBytes(header)) == bytes;
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  // Neither the library nor its descriptor is ever closed: the loader knows files by name, and launched kernels may
-  // still run.
+  // This function closes neither the library nor its descriptor, because the loader knows files by name, and launched
+  // kernels may still run.
   void* handle = written ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   if (handle == nullptr) {
     close(fd);

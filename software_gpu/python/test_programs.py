@@ -240,7 +240,7 @@ def test_products_in_command_buffers_compute_at_each_replay():
 
 @pytest.mark.parametrize("name", ["convolution", "fft", "cholesky", "qr", "triangular_solve"])
 def test_what_has_no_library_fails_with_an_error(name, capfd):
-    """Such a program never returns wrong numbers; the software GPU names the function that is missing."""
+    """A program that calls a missing library returns no wrong numbers; the software GPU names the missing function."""
     x = numbers((6, 6)) + 9 * np.eye(6, dtype=np.float32)
     function, said = {
         "convolution": (lambda x: lax.conv(x[None, None], x[None, None], (1, 1), "SAME"), "cudnn"),

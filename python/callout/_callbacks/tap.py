@@ -14,7 +14,7 @@ from .._base.arguments import passed_on
 from .._base.config import config
 from .._primitives import chunked_taps
 from .._primitives.eager import perform
-from .._primitives.site import check_step, site_of
+from .._primitives.site import check_step, flush_seconds, site_of
 from .._primitives.tap import check_sink, no_transforms, tap_p
 from .._targets.function_targets import NO_KEYWORDS, TapKeywords, receivers, tap_target
 from .._targets.sink_arguments import routed_target, sink_in_program, with_handle
@@ -136,7 +136,7 @@ def tap(
     steps = [] if step is None else [check_step(step)]
     if flush_interval is None:
         flush_interval = config.tap_flush_interval or 0.0
-    if flush_interval:
+    if flush_interval := flush_seconds(flush_interval):
         chunked_taps.ensure()
     some = with_device or with_transforms or with_index
     keywords = TapKeywords(with_device, with_transforms, with_index) if some else NO_KEYWORDS

@@ -186,7 +186,7 @@ class Plan:
         together: dict[Any, list[int]] = {}
         for key, tap in self.taps.items():
             target, site = tap.params["target"], tap.params["site"]
-            # Only the program's start decides which thread delivers to a name. An ordered tap has JAX's token.
+            # The thread that delivers to a name is known only when the program is loaded. An ordered tap has JAX's token.
             is_alone = site.ordered or isinstance(target.source, str)
             kind = key if is_alone else (target.is_python(), dict(site.options).get("on_full"))
             together.setdefault(kind, []).append(key)

@@ -44,7 +44,7 @@ from .._base.native_platforms import PLATFORMS, REFUSED
 from . import context, jaxprs, loop_lowering, lowering
 from .chunk_clock import CLOCK_CHUNK, ask_clock
 from .chunk_plan import Plan, Tap, count_ordered, taps
-from .control_flow import Interpreter, Result, State, called
+from .control_flow import Interpreter, Result, State, called, where_live
 from .inspections import check_p
 from .loop_counters import find_counter
 from .read import read_p
@@ -73,7 +73,7 @@ class _Spread:
 
 
 class _Carried(NamedTuple):
-    """What a body carries beside its values.
+    """The state that a body carries beside its values.
 
     rows: (number of the next row, buffers) for each tap. Regular taps have no number: their row is the number of the
         step in the chunk, which is the broadcast part of the interpreter's state. Where rows have turns, the last
@@ -414,7 +414,7 @@ class _ChunkedLoop:
             self.body_jaxpr, State(carried=carried, broadcast=number), [*self.body_consts, *values]
         )
         if self.pred_ndim:  # lanes of a vmap that have finished stay as they are
-            outs = [_where(pred, new, old) for new, old in zip(outs, values, strict=True)]
+            outs = [where_live(pred, new, old) for new, old in zip(outs, values, strict=True)]
         kept = self._predicate(outs, known) if self.carries_predicate else ()
         return () if self.counter else count + np.int32(1), kept, list(outs), carried
 
@@ -435,14 +435,6 @@ def _has_clock(ctx: mlir.LoweringRuleContext) -> bool:
     is_alone = context.num_devices(ctx) == 1 or lowering.platform_of_fallback(ctx) is None
     has_core = bool(PLATFORMS or REFUSED)
     return has_core and is_alone and jax.process_count() == 1 and not context.automatic_axes(ctx)
-
-
-def _where(pred: Any, new: Any, old: Any) -> Any:
-    """Selects `new` or `old` in each lane. A value without lanes, such as a mean over lanes, is always `new`."""
-    if new.shape[: pred.ndim] != pred.shape:
-        return new
-    wide = lax.broadcast_in_dim(pred, new.shape, range(pred.ndim)) if pred.ndim < new.ndim else pred
-    return lax.select(wide, new, old)
 
 
 def _lower_while(_original: Any, ctx: mlir.LoweringRuleContext, *args: Any, **params: Any) -> Any:

@@ -271,7 +271,7 @@ def _while_behind_condition(loop: _While, init: Sequence[Any]) -> Result:
         carried, count, predicate, values = carry
         carried, changed = loop.body(carried, count, values)
         return evaluated(
-            carried, _next(count), [_where(predicate, *each) for each in zip(changed, values, strict=True)]
+            carried, _next(count), [where_live(predicate, *each) for each in zip(changed, values, strict=True)]
         )
 
     carried, count, predicate, values = evaluated(loop.state.carried, _first(loop.interpreter), init)
@@ -280,11 +280,13 @@ def _while_behind_condition(loop: _While, init: Sequence[Any]) -> Result:
     return carried, values
 
 
-def _where(predicate: Any, changed: Any, value: Any) -> Any:
-    if not predicate.ndim:
-        return jax.lax.select(predicate, changed, value)
-    wide = jax.lax.broadcast_in_dim(predicate, changed.shape, range(predicate.ndim))
-    return jax.lax.select(wide, changed, value)
+def where_live(predicate: Any, changed: Any, value: Any) -> Any:
+    """Selects `changed` or `value` in each lane. A value without lanes, such as a mean over lanes, is always `changed`."""
+    if changed.shape[: predicate.ndim] != predicate.shape:
+        return changed
+    if 0 < predicate.ndim < changed.ndim:
+        predicate = jax.lax.broadcast_in_dim(predicate, changed.shape, range(predicate.ndim))
+    return jax.lax.select(predicate, changed, value)
 
 
 def _cond(interpreter: Interpreter, eqn: Any, state: State, args: Sequence[Any]) -> Result:

@@ -28,23 +28,23 @@ class Counter:
 
     def end(self, values: Sequence[Any], limit: Any) -> Any:
         """Computes where a chunk of `limit` steps (int32) ends."""
-        first = values[self.place]
-        bound = self.bound if self.bound_place is None else values[self.bound_place]
-        bound = lax.convert_element_type(bound, first.dtype)
-        steps = lax.convert_element_type(limit, first.dtype)
+        first, bound, steps = self._numbers(values, limit)
         # If the difference overflows, the rest of the loop becomes one chunk.
         return lax.select(lax.gt(lax.sub(bound, first), steps), lax.add(first, steps), bound)
 
     def exact_end(self, values: Sequence[Any], limit: Any) -> Any:
         """Computes where a chunk of at most `limit` steps (int32) ends, also where the difference overflows."""
-        first = values[self.place]
-        bound = self.bound if self.bound_place is None else values[self.bound_place]
-        bound = lax.convert_element_type(bound, first.dtype)
-        steps = lax.convert_element_type(limit, first.dtype)
+        first, bound, steps = self._numbers(values, limit)
         unsigned = np.dtype(first.dtype.name.replace("int", "uint"))
         left, most = (lax.convert_element_type(value, unsigned) for value in (lax.sub(bound, first), steps))
         is_longer = lax.bitwise_and(lax.gt(bound, first), lax.gt(left, most))
         return lax.select(is_longer, lax.add(first, steps), bound)
+
+    def _numbers(self, values: Sequence[Any], limit: Any) -> tuple[Any, Any, Any]:
+        """Returns (counter, bound, `limit`), of one dtype."""
+        first = values[self.place]
+        bound = self.bound if self.bound_place is None else values[self.bound_place]
+        return first, lax.convert_element_type(bound, first.dtype), lax.convert_element_type(limit, first.dtype)
 
 
 def find_counter(cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int) -> Counter | None:

@@ -11,8 +11,8 @@ from .. import _jax_compat
 from . import jaxprs
 
 CONSTANT, RESULT, STACK = "constant", "result", "stack"
-# Where a value comes from: a kind, and an index among the body's arguments or results. STACK means the row that a step
-# wrote last to a carried array; a third number selects a part of the row.
+# A source says where a value comes from by a kind and an index among the body's arguments or results. STACK means the
+# row that a step wrote last to a carried array; a third number selects a part of the row.
 Source = tuple[str, int] | tuple[str, int, int]
 
 

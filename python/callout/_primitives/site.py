@@ -64,7 +64,8 @@ def _interval_ns(seconds: float | None) -> int:
     return min(int(min(seconds or 0, _LONGEST_S) * 1e9), 2**63 - 1)
 
 
-def _flush_seconds(seconds: float) -> float:
+def flush_seconds(seconds: float) -> float:
+    """Returns a flush interval. Raises ValueError if it is not a number of seconds, 0 or more."""
     is_number = isinstance(seconds, (int, float, np.number)) and not isinstance(seconds, bool)
     if not is_number or not seconds >= 0:
         raise ValueError(f"callout.tap: flush_interval must be 0 or more seconds, got {seconds!r}")
@@ -172,7 +173,7 @@ def make_site(
         sharding=sharding,
         device_index=check_index("callout.tap: device_index", device_index),
         has_step=has_step,
-        flush_interval=_flush_seconds(flush_interval),
+        flush_interval=flush_interval,
     )
 
 

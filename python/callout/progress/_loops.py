@@ -29,6 +29,7 @@ from jax.interpreters import mlir
 from .. import _jax_compat
 from .._primitives import context, loop_lowering
 from .._primitives.chunk_clock import CLOCK_CHUNK, ask_clock, has_clock
+from .._primitives.control_flow import where_live
 from .._primitives.loop_counters import find_counter
 from .._primitives.recipes import CONSTANT, STACK, Recipe, Source
 from ._bars import FIRST, LAST
@@ -190,9 +191,9 @@ class _ChunkedLoop:
         outs, taken = evaluate(self.body_jaxpr, [*self.body_consts, *values])
         shown = [self._shown_operands(bar, taken[bar.index]) for bar in self.bars]
         if self.pred_ndim:  # lanes of a vmap that have finished stay as they are
-            outs = [_where(pred, new, old) for new, old in zip(outs, values, strict=True)]
+            outs = [where_live(pred, new, old) for new, old in zip(outs, values, strict=True)]
             shown = [
-                [_where(pred, new, old) for new, old in zip(*both, strict=True)]
+                [where_live(pred, new, old) for new, old in zip(*both, strict=True)]
                 for both in zip(shown, fields, strict=True)
             ]
             if self.has_lanes:
@@ -259,14 +260,6 @@ class _ChunkedLoop:
 
 def _one(like: Any) -> Any:
     return np.ones((), like.dtype)
-
-
-def _where(pred: Any, new: Any, old: Any) -> Any:
-    """Selects `new` or `old` in each lane. A value without lanes, such as a mean over lanes, is always `new`."""
-    if new.shape[: pred.ndim] != pred.shape:
-        return new
-    wide = lax.broadcast_in_dim(pred, new.shape, range(pred.ndim)) if pred.ndim < new.ndim else pred
-    return lax.select(wide, new, old)
 
 
 def _zeros(aval: Any) -> Any:

@@ -219,7 +219,7 @@ class CALLOUT_EXPORT Makers {
   Status Register(const std::string& kind, Maker maker, For whom);
 
   /// Registers the core's own maker of a kind for programs, which any maker from Register replaces, earlier or later.
-  /// Only the first default of a kind counts. Thread-safe.
+  /// The first default of a kind counts, and later ones are ignored. Thread-safe.
   void RegisterDefault(const std::string& kind, const Maker& maker);
 
   /// Makes a callback of any kind. NotFound with the known kinds; else the maker's own errors. Thread-safe.

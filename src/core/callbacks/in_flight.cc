@@ -65,7 +65,7 @@ Slot& ThreadSlot() {
 
 void Write(Slot& slot, Activity activity, uint64_t callback_id, int32_t device_ordinal, int64_t run_id,
            const char* label) {
-  // Only this thread writes. The watchdog tolerates a reading torn between two states, because it acts only on a serial
+  // No other thread writes the slot. The watchdog tolerates a reading torn between two states: it acts only on a serial
   // that has not changed for seconds.
   slot.callback_id.store(callback_id, std::memory_order_relaxed);
   slot.device_ordinal.store(device_ordinal, std::memory_order_relaxed);

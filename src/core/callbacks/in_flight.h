@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each thread is doing for a callback, for the watchdog. A call costs a few plain stores, and nobody waits.
+// A slot for each thread shows the watchdog what the thread is doing for a callback. A call costs a few plain stores,
+// and no thread waits.
 #pragma once
 
 #include <atomic>

@@ -20,7 +20,7 @@ constexpr int kMostPauses = 64;  // all pauses together take about as long as wa
 
 // The lock is held for about 20 ns, so a waiter spins: sleeping would take a hundred times as long. Each attempt pulls
 // the lock's cache line from its owner, and moving the line from core to core, up to 200 ns, is what limits producers.
-// So attempts are rare, and a producer that has the line pushes several records before it loses it.
+// Waiters therefore try rarely, and a producer that has the line pushes several records before it loses the line.
 class CALLOUT_ATTRIBUTE(scoped_lockable) SpinningLock {
  public:
   explicit SpinningLock(Mutex& mutex) CALLOUT_ATTRIBUTE(acquire_capability(mutex)) : mutex_(mutex) {

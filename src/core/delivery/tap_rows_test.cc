@@ -462,7 +462,7 @@ TEST_F(FullQueueOfRowsTest, DropNewestDropsAllRowsAndTheNextKnows) {
   EXPECT_THAT(Each(&SeenRow::sequence), ElementsAre(2, 3));
 }
 
-// Of the six rows, three are left out and three are dropped.
+// The throttle leaves out three of the six rows, and the full queue drops the other three.
 TEST_F(FullQueueOfRowsTest, RowsThatWereLeftOutBeforeDroppedOnesAreKnownToTheNext) {
   const auto site = Site(WithPolicy(OverflowPolicy::kDropNewest, 2));
   Fill(12'000'000);

@@ -50,8 +50,8 @@ class Throttle {
   Throttle(const Throttle&) = delete;
   Throttle& operator=(const Throttle&) = delete;
 
-  /// Where a record is left out. A program runs ahead of its records that are upstream, so each place has its own
-  /// count: records that the program has since left out do not precede a record that arrives.
+  /// The place at which a record is left out. A program runs ahead of its records that are upstream, so each place has
+  /// its own count: records that the program has since left out do not precede a record that arrives.
   enum class Place { kInProgram, kUpstream };
 
   /// Decides whether a record is sent, and counts it as skipped if not. Thread-safe.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What callout.v1.call needs from runtimes of four ages. call_conformance_test.cc tests the behaviour of the target on
+// Tests what callout.v1.call needs from runtimes of four ages. call_conformance_test.cc tests the target's behaviour on
 // every platform.
 #include <gtest/gtest.h>
 

@@ -417,6 +417,11 @@ def test_a_bad_interval_is_a_value_error(bad):
         jax.make_jaxpr(lambda x: callout.tap(print, x, flush_interval=bad))(1.0)
 
 
+def test_a_traced_interval_is_a_value_error():
+    with pytest.raises(ValueError, match="flush_interval must be 0 or more seconds, got JitTracer"):
+        jax.jit(lambda s: callout.tap(print, s, flush_interval=s))(1.0)
+
+
 def test_a_tap_outside_of_a_loop_sends_at_once(received):
     jax.jit(lambda x: tap(received, LONG, x))(jnp.float32(3))
     callout.tap(received.append, np.float32(4), flush_interval=LONG)
