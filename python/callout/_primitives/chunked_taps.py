@@ -148,21 +148,32 @@ class _Writer(Interpreter):
             carried, _ = self.evaluate(self.plan.expanded[key], state, args)
             return carried, list(args[len(args) - len(eqn.outvars) :])
         if eqn.primitive is check_p:
-            fails = self._send_before(args[0], state.carried.rows)
-            return state.carried, _jax_compat.bind_again(eqn, [fails, *args[1:]])
+            carried, fails = self._send_before(args[0], state.carried)
+            return carried, _jax_compat.bind_again(eqn, [fails, *args[1:]])
         if key in self.plan.guards:
             return self._guarded(eqn, state, args)
         return super().apply(eqn, state, args)
 
-    def _send_before(self, fails: Any, rows: Any) -> Any:
-        """Sends the rows if a check fails. Returns the check's predicate, so that the check comes afterwards."""
+    def _send_before(self, fails: Any, carried: _Carried) -> tuple[_Carried, Any]:
+        """Sends the rows if a check fails. Returns the state, and the check's predicate to be known after the rows.
 
-        def send(rows: Any) -> Any:
-            return tie(self.sender.send(rows), jax.numpy.uint32(1))
+        No rows are left afterwards: a GPU may go on with later steps before it hears of the failure.
+        """
+
+        def send(carried: _Carried) -> Any:
+            return tie(self.sender.send(carried.rows), jax.numpy.uint32(1)), *self._no_rows(carried)
+
+        def keep(carried: _Carried) -> Any:
+            return jax.numpy.uint32(0), _counts(carried), carried.turn
 
         any_fails = lax.reduce_or(fails, tuple(range(fails.ndim))) if fails.ndim else fails
-        sent = lax.cond(any_fails, send, lambda _: jax.numpy.uint32(0), rows)
-        return lax.bitwise_and(fails, lax.lt(sent, np.uint32(2)))  # always `fails`, and known after `sent`
+        sent, counts, turn = lax.cond(any_fails, send, keep, carried)
+        fails = lax.bitwise_and(fails, lax.lt(sent, np.uint32(2)))  # always `fails`
+        return _with_counts(carried, counts, turn), fails
+
+    def _no_rows(self, carried: _Carried) -> tuple[list[Any], Any]:
+        none = self.spread(jax.numpy.uint32(0))
+        return [none for _ in carried.rows], None if carried.turn is None else none
 
     def _write(self, carried: _Carried, place: int, args: Sequence[Any], step: Any) -> _Carried:
         rows, _, turn = carried
@@ -219,15 +230,22 @@ class _Writer(Interpreter):
             left, clock = carried.guards[place]
             steps = tie(self.sender.send(carried.rows), clock[CLOCK_CHUNK] - left)
             clock = self.clock.next(clock, steps)
-            none = self.spread(jax.numpy.uint32(0))
-            return [none for _ in carried.rows], clock[CLOCK_CHUNK], clock, None if carried.turn is None else none
+            return *self._no_rows(carried), clock[CLOCK_CHUNK], clock
 
         def keep(carried: _Carried) -> Any:
-            return [count for count, _ in carried.rows], *carried.guards[place], carried.turn
+            return _counts(carried), carried.turn, *carried.guards[place]
 
-        counts, left, clock, turn = lax.cond(has_room, keep, send, carried)
-        rows = [(count, filled) for count, (_, filled) in zip(counts, carried.rows, strict=True)]
-        return _with_guard(carried._replace(rows=rows, turn=turn), place, (left, clock))
+        counts, turn, left, clock = lax.cond(has_room, keep, send, carried)
+        return _with_guard(_with_counts(carried, counts, turn), place, (left, clock))
+
+
+def _counts(carried: _Carried) -> list[Any]:
+    return [count for count, _ in carried.rows]
+
+
+def _with_counts(carried: _Carried, counts: Sequence[Any], turn: Any) -> _Carried:
+    rows = [(count, filled) for count, (_, filled) in zip(counts, carried.rows, strict=True)]
+    return carried._replace(rows=rows, turn=turn)
 
 
 def _with_guard(carried: _Carried, place: int, guard: Any) -> _Carried:

