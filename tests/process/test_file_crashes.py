@@ -25,7 +25,7 @@ with warnings.catch_warnings():
 ENDLESS = """
     sink = {make}
     f = jax.jit(lambda n: jax.lax.fori_loop(0, n, lambda i, c: callout.tap(
-        sink, {{"i": i, "x": jnp.full(20, i) * 0.1}}, name="t") and c, 0))
+        sink, {{"i": i, "x": jnp.full(20, i) * 0.1}}, name="t"{interval}) and c, 0))
     while True:
         f(1000).block_until_ready()
 """
@@ -64,7 +64,7 @@ def test_json_lines_of_a_killed_process_can_be_continued(start, tmp_path, rotate
     path = folder / "log"
     make = f"callout.sinks.JsonLines({str(path)!r}, append=True, fields=False{rotate})"
     for _ in range(3):
-        kill_while_writing(start(ENDLESS.format(make=make)), folder)
+        kill_while_writing(start(ENDLESS.format(make=make, interval="")), folder)
     newest_first = sorted(folder.iterdir(), key=lambda file: int(file.suffix[1:] or 0))
     if rotate:
         assert len(newest_first) > 5
@@ -79,12 +79,14 @@ def test_json_lines_of_a_killed_process_can_be_continued(start, tmp_path, rotate
         assert after == (before + 1) % 1000 or k + 1 in starts
 
 
-def test_a_csv_file_of_a_killed_process_can_be_continued(start, tmp_path):
+@pytest.mark.parametrize("interval", ["", ", flush_interval=0.001"])
+def test_a_csv_file_of_a_killed_process_can_be_continued(start, tmp_path, interval):
     folder = tmp_path / "out"
     folder.mkdir()
     path = folder / "log.csv"
     for _ in range(2):
-        kill_while_writing(start(ENDLESS.format(make=f"callout.sinks.Csv({str(path)!r}, append=True)")), folder)
+        make = f"callout.sinks.Csv({str(path)!r}, append=True)"
+        kill_while_writing(start(ENDLESS.format(make=make, interval=interval)), folder)
     text = path.read_text()
     rows = list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
     assert {len(row) for row in rows} == {25}
@@ -112,7 +114,7 @@ def test_arrays_of_a_killed_process_can_be_continued(start, run, tmp_path):
         )
 
     for _ in range(2):
-        kill_while_writing(start(ENDLESS.format(make=make)), folder, batch_ended)
+        kill_while_writing(start(ENDLESS.format(make=make, interval="")), folder, batch_ended)
         x = zarr.open_array(store / "t/x", mode="r")
         rows = x.shape[0]
         assert rows > seen
@@ -131,7 +133,7 @@ def test_a_killed_process_leaves_an_event_file_that_tensorboard_reads(start, tmp
     folder = tmp_path / "out"
     make = f"callout.sinks.TensorBoard({str(folder)!r})"
     for _ in range(2):
-        kill_while_writing(start(ENDLESS.format(make=make)), folder)
+        kill_while_writing(start(ENDLESS.format(make=make, interval="")), folder)
     files = sorted(folder.iterdir())
     assert len(files) == 2
     for path in files:

@@ -11,6 +11,7 @@ PROGRAM = """
     failed = []
     kept = [None] * 4
     counting = callout.sinks.Statistics()
+    counting_chunks = callout.sinks.Statistics()
     nothing = callout.sinks.Null()
 
     def busy(work):
@@ -55,13 +56,24 @@ PROGRAM = """
     def run_program(i):
         program(jnp.full(20_000, i, jnp.float32)).block_until_ready()
 
+    @jax.jit
+    def chunks(n):  # the rows of two taps are merged
+        def step(i, x):
+            callout.tap(counting_chunks, x, flush_interval=0.001)
+            callout.tap(nothing, i, flush_interval=0.001)
+            return x + 1
+        return jax.lax.fori_loop(0, n, step, jnp.float32(0))
+
+    def run_chunks(i):
+        chunks(3000).block_until_ready()
+
     def reading(i):
         try:
             read(i)
         except callout.BarrierTimeout:
             pass
 
-    works = (run_program, eager, labels, reading)
+    works = (run_program, run_chunks, eager, labels, reading)
     # What one of them imports when the process is forked cannot be imported in the child, with any Python: nothing is
     # imported for the first time once they run.
     [work(49) for work in works]
